@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field, field_validator
 
 from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.arguments import check_record
-from afterstate.envs.daihinmin.match import new_match, next_game
+from afterstate.envs.daihinmin.match import new_match, next_game, set_up
 from afterstate.envs.daihinmin.records import recording, replay
 from afterstate.envs.daihinmin.render import CLASSES, PLACES
 from afterstate.envs.daihinmin.rules import GAME, N_PLAYERS, Game, give, play, rewind
@@ -29,6 +29,13 @@ Json = dict[str, Any]
 
 MAX_GAMES = 100
 """Games of a match at most."""
+MAX_EVENTS = 2000
+"""Events of a match that are kept, the last ones."""
+
+Places = Annotated[list[int], Field(min_length=N_PLAYERS, max_length=N_PLAYERS)]
+"""Finishing places of a game by player."""
+Event = Annotated[str, Field(max_length=200)]
+"""What happened, in words, with players as `{number}`."""
 
 
 class Match(BaseModel):
@@ -44,6 +51,8 @@ class Match(BaseModel):
     """Number of changes to the match, by which a request names the position it means."""
     places: list[list[int]] = Field(default_factory=list)
     """Finishing places by player of the games that are over."""
+    events: Annotated[list[Event], Field(max_length=MAX_EVENTS)] = Field(default_factory=list)
+    """What happened so far, in all games."""
 
     @field_validator("players")
     @classmethod
@@ -85,15 +94,42 @@ def decode(text: str) -> Game:
     return game
 
 
-def new(players: list[Json | None], seed: int, n_games: int) -> Match:
-    """Return a new match whose first game is dealt."""
+def new(
+    players: list[Json | None], seed: int, n_games: int, places: Sequence[Places] = ()
+) -> Match:
+    """Return a new match whose next game is dealt.
+
+    Args:
+        players: the players; None is the visitor.
+        seed: of the deals, seats and drawn places.
+        n_games: its length in games.
+        places: finishing places of the games before, whose plays are not known.
+    """
     game = new_match(seed)
+    for each in places:
+        set_up(game)
+        game["places"] = each
+        game["points"] += N_PLAYERS - game["places"]
     next_game(game)
-    return Match(players=players, seed=seed, n_games=n_games, record=encode(game))
+    match = Match(players=players, seed=seed, n_games=n_games, record=encode(game))
+    match.places = [list(each) for each in places]
+    _tell(match, _dealt(game))
+    return match
 
 
-def begin_next(match: Match) -> None:
-    """Deal the next game.
+def _dealt(game: Game) -> list[str]:
+    """Return what happens at the beginning of a game."""
+    return [f"Game {int(game['number'])} is dealt."]
+
+
+def _tell(match: Match, events: list[str]) -> list[str]:
+    """Add what happens to the events of a match, and return it."""
+    match.events = [*match.events, *events][-MAX_EVENTS:]
+    return events
+
+
+def begin_next(match: Match) -> list[str]:
+    """Deal the next game; return what happens.
 
     Raises:
         ValueError: the game is not over, or it was the last.
@@ -105,6 +141,7 @@ def begin_next(match: Match) -> None:
         raise ValueError("the match is over")
     next_game(game)
     match.record, match.turn = encode(game), match.turn + 1
+    return _tell(match, _dealt(game))
 
 
 def in_turn(match: Match) -> tuple[int, bool]:
@@ -130,7 +167,7 @@ def apply(match: Match, move: Json) -> list[str]:
     match.record, match.turn = encode(game), match.turn + 1
     if game["turn"] < 0:
         match.places.append(game["places"].tolist())
-    return events
+    return _tell(match, events)
 
 
 def _give(game: Game, move: Json) -> list[str]:
@@ -207,7 +244,6 @@ def state(match: Match, reveal: bool) -> Json:
         "over": player < 0,
         "match_over": player < 0 and len(match.places) >= match.n_games,
         "results": match.places,
-        "history": _history(game),
     }
 
 
@@ -259,12 +295,9 @@ def _actions(game: Game) -> list[tuple[int, int]]:
     return [divmod(each, plays.N_PLAYS) for each in coded]
 
 
-def _history(game: Game) -> list[Json]:
-    """Return the actions so far as JSON."""
-    return [{"player": player, "text": plays.text(number)} for player, number in _actions(game)]
-
-
 # Games step by step
+
+_RECORDED = ("names", "seats", "class_reset", "classes", "deal", "exchange", "actions")
 
 
 def steps(match: Match) -> Json:
@@ -283,6 +316,12 @@ def recorded_steps(entry: Json) -> Json:
     Raises:
         ValueError: it is not in the format of recorded games.
     """
+    missing = [key for key in _RECORDED if key not in entry]
+    if missing:
+        raise ValueError(
+            f"a recorded game must have {', '.join(_RECORDED)}, as `afterstate serve` writes them; "
+            f"missing: {', '.join(missing)}"
+        )
     try:
         mismatches = [str(each) for each in replay.replay_game(entry)]
         game = replay.dealt(entry)

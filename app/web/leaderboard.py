@@ -10,11 +10,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE
 from afterstate.envs import json_files
 from afterstate.leaderboard import games, rows
 from afterstate.leaderboard.games import OPPONENTS, Entry
-from afterstate.web import choices
+from afterstate.web import choices, game_daihinmin
 from afterstate.web.choices import Spec
+from afterstate.web.game_daihinmin import Match
 
 Json = dict[str, Any]
 
@@ -87,6 +89,25 @@ def played(game: str, name: str, first: int, folder: Path = FOLDER) -> Json:
     part = found[first : first + SHOWN]
     keys = ("seed", "score", "max_tile", "moves", "number", "places", "players")
     return {"n": len(found), "rows": [{k: row[k] for k in keys if k in row} for row in part]}
+
+
+def match(name: str, seed: int, number: int, folder: Path = FOLDER) -> Match:
+    """Return a match that begins with a game of a cycle, as a player of Daihinmin played it.
+
+    Raises:
+        LookupError: there is no such player or game.
+        OSError: there are no rows here.
+        ValueError: visitors cannot choose the player.
+    """
+    cycle = [row for row in _rows("daihinmin", name, folder) if row["seed"] == seed]
+    entry = _entries("daihinmin")[name]
+    own = choices.of_player("daihinmin", entry.player, entry.settings)
+    names = cycle[number - 1]["players"]
+    players: list[Json | None] = [
+        own if each == name else choices.checked("daihinmin", each, {}) for each in names
+    ]
+    places = [row["places"] for row in cycle[: number - 1]]
+    return game_daihinmin.new(players, seed, GAMES_PER_CYCLE, places)
 
 
 @lru_cache(maxsize=8)

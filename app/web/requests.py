@@ -103,6 +103,14 @@ class NewMatch(Request):
         return chosen if len(chosen) == N_PLAYERS else [None, *chosen]
 
 
+class Watch(Request):
+    """A match of Daihinmin that begins with a game of the leaderboard."""
+
+    name: Annotated[str, Field(max_length=100)]
+    seed: Seed
+    number: Annotated[int, Field(ge=1, le=MAX_GAMES)]
+
+
 class Play(Turn):
     """A play of the visitor."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from asyncio import to_thread
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -34,6 +35,7 @@ from afterstate.web.requests import (
     Recorded,
     Run,
     Turn,
+    Watch,
 )
 from afterstate.web.settings import Limits
 from afterstate.web.thinking.learners import Learners
@@ -234,11 +236,20 @@ def _add_daihinmin(app: FastAPI) -> None:
         seed = secrets.randbelow(2**32) if body.seed is None else body.seed
         with visitors.changing(me) as games:
             games.match = game_daihinmin.new(body.specs(), seed, body.n_games)
-        return game_daihinmin.state(me.match, False)
+        return {"events": me.match.events, **game_daihinmin.state(me.match, False)}
+
+    @app.post("/api/daihinmin/watch")
+    async def watch(body: Watch, me: Me) -> Json:
+        leaderboard = _leaderboard()
+        with _missing_rows(leaderboard, body.name):
+            match = await to_thread(leaderboard.match, body.name, body.seed, body.number)
+        with visitors.changing(me) as games:
+            games.match = match
+        return game_daihinmin.state(match, False)
 
     @app.get("/api/daihinmin")
     async def current(me: Me, reveal: bool = False) -> Json:
-        return game_daihinmin.state(me.match, reveal)
+        return {"history": me.match.events, **game_daihinmin.state(me.match, reveal)}
 
     @app.post("/api/daihinmin/play")
     async def play(body: Play, me: Me) -> Json:
@@ -265,8 +276,8 @@ def _add_daihinmin(app: FastAPI) -> None:
     async def next_(body: Turn, me: Me) -> Json:
         match = _at(me.match, body.turn)
         with visitors.changing(me):
-            _checked(game_daihinmin.begin_next, match)
-        return game_daihinmin.state(me.match, False)
+            events = _checked(game_daihinmin.begin_next, match)
+        return {"events": events, **game_daihinmin.state(match, False)}
 
     @app.post("/api/daihinmin/hint")
     async def hint(body: Advice, me: Me) -> Json:
@@ -307,13 +318,22 @@ def _add_leaderboard(app: FastAPI) -> None:
     @app.get("/api/leaderboard/{game}/rows")
     def played(game: GameName, name: str, first: Annotated[int, Query(ge=0, le=10**6)] = 0) -> Json:
         leaderboard = _leaderboard()
-        try:
+        with _missing_rows(leaderboard, name):
             result: Json = leaderboard.played(game, name, first)
-        except LookupError:
-            raise Refusal(404, f"there is no player {name!r:.80} of {game}") from None
-        except OSError:
-            raise Refusal(404, leaderboard.MISSING) from None
         return result
+
+
+@contextmanager
+def _missing_rows(leaderboard: Any, name: str) -> Iterator[None]:
+    """Refuse a request for rows of a player that are not there."""
+    try:
+        yield
+    except LookupError:
+        raise Refusal(404, f"there are no such games of a player {shown(name)}") from None
+    except OSError:
+        raise Refusal(404, leaderboard.MISSING) from None
+    except ValueError as error:
+        raise Refusal(422, str(error)) from None
 
 
 def _leaderboard() -> Any:
@@ -384,5 +404,7 @@ def _unchanged(now: object, game: Held, turn: int) -> None:
 def _at(game: Held, turn: int) -> Held:
     """Return a game; raise Refusal if it is not at this turn, such as after a move elsewhere."""
     if game.turn != turn:
-        raise Refusal(409, f"the game is at turn {game.turn}, not {shown(turn)}: reload the page")
+        raise Refusal(
+            409, f"the game went on in another window: it is at turn {game.turn}, not {shown(turn)}"
+        )
     return game

@@ -56,8 +56,33 @@ def test_a_match_with_exchange_is_played_to_its_end(visitor: Visitor) -> None:
     assert state["match_over"]
     assert visitor.refused("daihinmin/next", turn=state["turn"]) == (409, "the match is over")
     steps = visitor.get("daihinmin/steps")["steps"]
-    assert len(steps) == len(state["history"]) + 1
     assert steps[-1]["left"] == state["left"] and steps[-1]["in_turn"] == -1
+
+
+def test_all_that_happened_is_kept(visitor: Visitor) -> None:
+    state = visitor.post("daihinmin/new", players=FIVE, seed=4, n_games=2)
+    events = list(state["events"])
+    for _ in range(2):
+        while not state["over"]:
+            state = visitor.post("daihinmin/advance", turn=state["turn"])
+            events += state["events"]
+        if not state["match_over"]:
+            state = visitor.post("daihinmin/next", turn=state["turn"])
+            events += state["events"]
+    assert visitor.get("daihinmin")["history"] == events
+    assert [each for each in events if "is dealt" in each] == [
+        "Game 1 is dealt.",
+        "Game 2 is dealt.",
+    ]
+    assert sum("to the partner of the exchange" in each for each in events) == 2
+    assert "An 8 ends the trick." in events
+
+
+def test_only_the_last_events_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(game_daihinmin, "MAX_EVENTS", 5)
+    match = game_daihinmin.new([None, *SPECS], 1, 2)
+    _finish(match)
+    assert len(match.events) == 5 and match.events[-1] == "The game is over."
 
 
 def test_the_daifugo_chooses_its_gift() -> None:
@@ -199,7 +224,14 @@ def test_a_play_for_an_earlier_match_is_not_made(server: Server) -> None:
     thread.join(10)
     assert refused == (409, "no move can be taken back")
     assert results == [(409, "the game has changed while the player was thinking")]
-    assert second.get("daihinmin") == before
+    now = second.get("daihinmin")
+    assert now.pop("history") == before.pop("events") and now == before
+
+
+def test_what_a_recorded_game_lacks_is_named(visitor: Visitor) -> None:
+    status, text = visitor.refused("daihinmin/recorded", game={"deal": [], "names": []})
+    assert status == 422 and text.startswith("a recorded game must have names, seats, ")
+    assert text.endswith("missing: seats, class_reset, classes, exchange, actions")
 
 
 def test_damaged_records_are_refused() -> None:

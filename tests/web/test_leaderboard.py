@@ -58,6 +58,39 @@ def replay(visitor: Visitor, name: str) -> None:
     assert len(played) == row["moves"]
 
 
+@pytest.mark.skipif(not HAS_RESULTS, reason="needs the results of a checkout")
+def test_games_of_a_cycle_are_played_again(new_server: Callable[..., Server]) -> None:
+    pytest.importorskip("torch")
+    server = new_server("--seconds", "60")
+    server.load()
+    for number in (1, 40):
+        play_again(server.visitor(), number)
+
+
+def play_again(visitor: Visitor, number: int) -> None:
+    """Play a game of the first cycle of a player of Daihinmin; it must be the same one."""
+    rows = played(visitor, "sample client", number)
+    body = {"name": "sample client", "seed": rows[0]["seed"], "number": number}
+    state = visitor.post("daihinmin/watch", **body)
+    assert (state["number"], state["n_games"], state["visitor"]) == (number, 100, None)
+    assert state["results"] == [row["places"] for row in rows[:-1]]
+    while not state["over"]:
+        state = visitor.post("daihinmin/advance", turn=state["turn"])
+    assert state["results"][-1] == rows[-1]["places"]
+    assert sum(state["points"]) == 15 * number
+    assert visitor.refused("daihinmin/watch", **{**body, "number": 101})[0] == 422
+    assert visitor.refused("daihinmin/watch", **{**body, "seed": 1})[0] == 404
+
+
+def played(visitor: Visitor, name: str, n: int) -> Any:
+    """Return the first rows of a player of Daihinmin."""
+    rows: list[Any] = []
+    while len(rows) < n:
+        path = str(httpx.QueryParams(name=name, first=len(rows)))
+        rows += visitor.get(f"leaderboard/daihinmin/rows?{path}")["rows"]
+    return rows[:n]
+
+
 def test_all_players_of_the_leaderboard_but_timed_ones_can_be_chosen() -> None:
     for entry in games.entries(games.OWN):
         if not entry.timed:

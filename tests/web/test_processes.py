@@ -65,7 +65,7 @@ def test_a_process_answers_until_it_is_killed() -> None:
 def test_a_killed_process_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     async def search() -> None:
         thinking = Thinking(Limits())
-        thinking.is_ready = True
+        thinking.loaded.set()
         thinking._idle.append(killed())
 
         async def new() -> Worker:
@@ -94,7 +94,7 @@ def test_a_process_that_has_torch_is_kept_for_players_that_need_it(
 
     async def search() -> None:
         thinking = Thinking(Limits(fast=1, slow=1))
-        thinking.is_ready = True
+        thinking.loaded.set()
 
         async def new() -> Worker:
             worker = Recorded(sleep)
@@ -120,7 +120,7 @@ def test_searches_that_are_stopped_twice_give_their_places_back(
 
     async def search() -> None:
         thinking = Thinking(Limits(fast=1))
-        thinking.is_ready = True
+        thinking.loaded.set()
 
         async def new() -> Worker:
             started.append(Worker(sleep))
@@ -150,7 +150,7 @@ def test_searches_that_are_stopped_twice_give_their_places_back(
 def test_a_network_that_learns_answers_one_request_at_a_time() -> None:
     async def ask() -> None:
         thinking, learners = Thinking(Limits()), Learners(Limits())
-        thinking.is_ready = True
+        thinking.loaded.set()
         learner = learners._by_visitor["me"] = _Learner(Worker(sleep), 1)
         search = partial(learners.ask, "me")
         first = asyncio.create_task(thinking.run("me", {"kind": "hint", "time": 1}, search))
@@ -176,7 +176,7 @@ def test_a_search_of_a_network_that_learns_has_the_time_limit() -> None:
     async def ask() -> None:
         limits = Limits(seconds=0.2)
         thinking, learners = Thinking(limits), Learners(limits)
-        thinking.is_ready = True
+        thinking.loaded.set()
         learner = learners._by_visitor["me"] = _Learner(Worker(sleep), 1)
         search = partial(learners.ask, "me")
         with pytest.raises(Refusal, match=r"stopped after 0\.2 s"):
@@ -209,3 +209,25 @@ def test_the_network_of_a_killed_process_is_lost() -> None:
         assert learners.state("visitor")["exists"] is False
 
     asyncio.run(learn())
+
+
+def test_a_search_waits_until_the_players_are_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def search() -> None:
+        thinking = Thinking(Limits())
+
+        async def new() -> Worker:
+            return Worker(echo)
+
+        monkeypatch.setattr(thinking, "_new", new)
+        stopped, asked = (
+            asyncio.create_task(thinking.run(visitor, {"player": RANDOM})) for visitor in "ab"
+        )
+        await asyncio.sleep(0.05)
+        assert thinking.is_running("a") and thinking.stop("a")
+        with pytest.raises(Refusal, match="stopped"):
+            await stopped
+        thinking.loaded.set()
+        assert await asyncio.wait_for(asked, 10) == {"player": RANDOM}
+        await thinking.close()
+
+    asyncio.run(search())

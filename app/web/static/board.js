@@ -56,6 +56,7 @@ export class Board {
     this.node = document.createElement("div");
     this.node.className = `board ${className}`;
     this.node.setAttribute("role", "img");
+    this.node.tabIndex = -1; // it takes the focus after a choice
     for (let cell = 0; cell < 16; cell++) this.node.append(this.at("hole", cell));
     this.tiles = new Map();
     this.board = Array(16).fill(0);

@@ -1,6 +1,6 @@
 // The view of Daihinmin: a seat at the table, five players to watch, and recorded games.
 
-import { PlayerChoice, attempt, button, el, get, label, message, number, post, say, scroll, seedOf, wait } from "./dom.js";
+import { PlayerChoice, attempt, button, el, get, label, message, messageText, number, numberOf, onEnter, post, say, scroll, seedOf, takesKeys, think, wait } from "./dom.js";
 
 const SUITS = ["♠", "♥", "♦", "♣"];
 const SUIT_NAMES = ["spades", "hearts", "diamonds", "clubs"];
@@ -44,37 +44,59 @@ function tableNode(position, names) {
 const pretty = (text) => text.replace(/\bJO\b/g, "joker").replace(/\b([SHDC])([3-9TJQKA2+-])(?![\w])/g, (_, suit, rank) => `${rank === "T" ? "10" : rank}${SUITS["SHDC".indexOf(suit)]}`);
 const named = (text, names) => pretty(text).replace(/\{(\d)\}/g, (_, player) => names[player]);
 
+export const GIVE_UP = "Give up the match of Daihinmin that is running?";
+export const isRunning = (match) => Boolean(match && match.turn && !match.match_over);
+
 class Table {
   constructor(view, me, signal) {
     this.me = me;
+    this.signal = signal;
     this.selected = new Set();
     this.events = [];
     this.playing = null; // the other players' moves, which end when it is another object or null
     this.stepper = null; // of a recorded game, which is then shown instead of the match
     this.build(view);
     addEventListener("keydown", (event) => this.key(event), { signal });
-    signal.addEventListener("abort", () => this.pause());
+    signal.addEventListener("abort", () => { this.playing = null; });
   }
 
   build(view) {
     this.tableNode = el("div");
     this.handNode = el("div");
-    this.controls = el("div", { className: "row" });
     this.hintNode = el("div", { "aria-live": "polite" });
     this.logNode = el("ol", { className: "log", tabIndex: 0, ariaLabel: "What happened" });
     this.results = el("div");
-    const left = el("section", { "aria-label": "Table" }, this.tableNode, this.handNode, this.controls, this.hintNode);
+    this.left = el("section", { "aria-label": "Table" }, this.tableNode, this.handNode, this.buildControls(), this.hintNode);
     const log = el("section", { className: "panel", "aria-label": "History" }, el("h2", {}, "What happened"), this.logNode, this.results);
-    view.append(el("div", { className: "columns" }, left, el("div", {}, log, this.buildOptions(), this.buildNew(), this.buildRecorded())));
+    view.append(el("div", { className: "columns" }, this.left, el("div", {}, log, this.buildOptions(), this.buildNew(), this.buildRecorded())));
+  }
+
+  // The buttons, of which each moment shows some: they stay, and keep the focus and clicks.
+  buildControls() {
+    const className = "main";
+    this.buttons = {
+      give: button("Give (Enter)", () => this.confirm(), { className }),
+      pass: button("Pass (P)", () => this.play(0)),
+      hint: button("Hint (?)", () => this.hint()),
+      next: button("Next game (Enter)", () => this.change("next"), { className }),
+      flow: button("Continue", () => (this.playing ? this.pause() : this.go()), { className }),
+      step: button("Step", () => this.step()),
+    };
+    this.playsNode = el("span", { className: "row" });
+    this.endNode = el("strong", { hidden: true }, "The match is over.");
+    this.flowNode = el("div", { className: "row", hidden: true }, this.playsNode, ...Object.values(this.buttons), this.endNode);
+    this.stepNode = el("div", { className: "row" });
+    return el("div", {}, this.flowNode, this.stepNode);
   }
 
   buildOptions() {
     this.helper = new PlayerChoice("Hints by", this.me.players.daihinmin, "hints-daihinmin", JSON.parse(localStorage.getItem("hints-daihinmin")) || { name: "daihinmin-mc", settings: { playouts: 500 } });
-    this.reveal = el("input", { type: "checkbox", onchange: () => this.refresh() });
+    this.reveal = el("input", { type: "checkbox", disabled: true, onchange: () => this.refresh() });
+    this.revealNote = el("p", { className: "dim" });
     this.speed = el("select", {}, ...[[0, "at once"], [300, "fast"], [900, "normal"], [2000, "slow"]].map(([ms, text]) => el("option", { value: ms }, text)));
     this.speed.value = localStorage.getItem("speed-daihinmin") || "900";
     this.speed.addEventListener("change", () => localStorage.setItem("speed-daihinmin", this.speed.value));
-    return el("section", { className: "panel", "aria-label": "Options" }, this.helper.node, label("Speed", this.speed), label("show all hands", this.reveal));
+    return el("section", { className: "panel", "aria-label": "Options" }, this.helper.node, label("Speed", this.speed), label("show all hands", this.reveal), this.revealNote);
   }
 
   buildNew() {
@@ -83,8 +105,8 @@ class Table {
     this.seats = start.map((each, i) => new PlayerChoice(`Player ${i + 1}`, this.me.players.daihinmin, "", saved[i] || each));
     this.watching = el("input", { type: "checkbox", onchange: () => { this.seats[4].node.hidden = !this.watching.checked; } });
     this.seats[4].node.hidden = true;
-    this.nGames = el("input", { type: "number", min: 1, max: 100, value: 3 });
-    this.seed = el("input", { type: "number", min: 0, placeholder: "random" });
+    this.nGames = onEnter(el("input", { type: "number", min: 1, max: 100, value: 3 }), () => this.start());
+    this.seed = onEnter(el("input", { type: "number", min: 0, placeholder: "random" }), () => this.start());
     this.newMatch = el("details", { className: "panel", open: !this.me.match }, el("summary", {}, "New match"),
       label("watch five players instead of playing", this.watching), ...this.seats.map((each) => each.node),
       label("Games", this.nGames), label("Seed", this.seed), button("Start", () => this.start(), { className: "main" }));
@@ -93,7 +115,7 @@ class Table {
 
   buildRecorded() {
     this.file = el("input", { type: "file", accept: ".jsonl,.json,.gz" });
-    this.line = el("input", { type: "number", min: 1, value: 1 });
+    this.line = onEnter(el("input", { type: "number", min: 1, value: 1 }), () => this.openRecorded());
     return el("details", { className: "panel" }, el("summary", {}, "Recorded games"),
       el("p", { className: "dim" }, "JSON lines, as afterstate serve writes them, also packed as .gz. The file stays in the browser; one game is sent."),
       label("File", this.file), label("Game number", this.line),
@@ -101,39 +123,75 @@ class Table {
   }
 
   async start() {
+    if (isRunning(this.state) && !confirm(GIVE_UP)) return;
     await this.pause();
     await this.advancing;
-    const players = this.seats.slice(0, this.watching.checked ? 5 : 4).map((each) => each.spec());
-    localStorage.setItem("seats", JSON.stringify(this.seats.map((each) => each.spec())));
-    const state = await attempt(() => post("daihinmin/new", { players, seed: seedOf(this.seed), n_games: Number(this.nGames.value) }));
+    const state = await attempt(() => post("daihinmin/new", this.newMatchBody()));
     if (!state) return;
+    this.stepNode.replaceChildren();
     this.stepper = null;
     this.events = [];
     this.logNode.replaceChildren();
     this.newMatch.open = false;
+    document.activeElement.blur(); // it is hidden now
     this.hintNode.replaceChildren();
-    await this.show(state);
+    await this.happened(state);
     this.go();
+  }
+
+  newMatchBody() {
+    const specs = this.seats.slice(0, this.watching.checked ? 5 : 4).map((each) => each.spec());
+    const body = { players: specs, seed: seedOf(this.seed), n_games: numberOf(this.nGames, "Games") };
+    const saved = JSON.parse(localStorage.getItem("seats") || "[]");
+    localStorage.setItem("seats", JSON.stringify([...specs, ...saved.slice(specs.length)]));
+    return body;
   }
 
   // Shows a match; the hands of others only if they are asked for.
   async show(state) {
-    if (this.reveal.checked && state.visitor !== null) {
-      state = { ...state, hands: (await get("daihinmin?reveal=true")).hands };
-    }
-    this.state = state;
+    this.state = await this.withHands(state);
+    this.showLog();
     if (this.stepper) return;
-    const hands = state.hands.map((hand, player) => (player === state.visitor ? null : hand));
+    const hands = this.state.hands.map((hand, player) => (player === state.visitor ? null : hand));
     this.tableNode.replaceChildren(tableNode({ ...state, hands }, state.names));
     this.selected.clear();
     this.showHand();
-    this.showLog();
     this.showResults();
+    this.showReveal();
+  }
+
+  async withHands(state) {
+    if (!this.reveal.checked || state.hands.every(Boolean)) return state;
+    const all = await attempt(() => get("daihinmin?reveal=true"));
+    return all?.turn === state.turn ? { ...state, hands: all.hands } : state;
+  }
+
+  // Says when there are hands to show.
+  showReveal() {
+    this.reveal.disabled = !this.state || this.state.visitor === null;
+    this.revealNote.textContent = !this.state ? "Hands are dealt when a match starts." : this.reveal.disabled ? "You watch, and see all hands." : "";
   }
 
   async refresh() {
-    const state = await attempt(() => get("daihinmin"));
-    if (state) await this.show(state);
+    const state = await attempt(() => get(`daihinmin?reveal=${this.reveal.checked}`));
+    if (state) await this.showWhole(state);
+  }
+
+  // Shows a match with all that happened in it.
+  async showWhole(state) {
+    this.events = state.history.map((text) => named(text, state.names));
+    this.logNode.replaceChildren();
+    await this.show(state);
+  }
+
+  // After a refusal: shows the position of the server, with what the refusal said.
+  async catchUp() {
+    const why = messageText();
+    const state = await get(`daihinmin?reveal=${this.reveal.checked}`).catch(() => null);
+    if (!state || this.signal.aborted) return;
+    const isSame = state.turn === this.state.turn && state.seed === this.state.seed;
+    if (!isSame) await this.showWhole(state);
+    message(why);
   }
 
   showLog() {
@@ -161,7 +219,7 @@ class Table {
   showHand() {
     const state = this.state;
     if (this.stepper) return undefined;
-    this.controls.replaceChildren();
+    this.flowNode.hidden = false;
     if (state.visitor === null || !state.hands[0]) {
       this.handNode.replaceChildren();
       return this.showFlow();
@@ -178,21 +236,15 @@ class Table {
   }
 
   showFlow() {
-    const state = this.state;
-    const add = (...args) => this.controls.append(button(...args));
-    if (state.is_mine) {
-      if (state.to_give) add("Give (Enter)", () => this.confirm(), { className: "main", disabled: this.selected.size !== state.to_give });
-      else {
-        const plays = this.selected.size ? this.exact() : [];
-        for (const play of plays) add(`Play ${pretty(play.text)}`, () => this.play(play.play), { className: "main" });
-        add("Pass (P)", () => this.play(0));
-      }
-      add("Hint (?)", () => this.hint());
-    } else if (state.over && !state.match_over) add("Next game (Enter)", () => this.next(), { className: "main" });
-    else if (!state.over) {
-      add(this.playing ? "Pause" : "Continue", () => (this.playing ? this.pause() : this.go()), { className: "main" });
-      add("Step", () => this.step());
-    } else this.controls.append(el("strong", {}, "The match is over."));
+    const { is_mine: isMine, to_give: toGive, over, match_over: isEnd } = this.state;
+    const isOthers = !isMine && !over;
+    const shown = { give: isMine && toGive, pass: isMine && !toGive, hint: isMine, next: over && !isEnd, flow: isOthers, step: isOthers };
+    for (const [name, node] of Object.entries(this.buttons)) node.hidden = !shown[name];
+    this.buttons.give.disabled = this.selected.size !== toGive;
+    this.buttons.flow.textContent = this.playing ? "Pause" : "Continue";
+    this.endNode.hidden = !isEnd;
+    const plays = isMine && !toGive && this.selected.size ? this.exact() : [];
+    this.playsNode.replaceChildren(...plays.map((each) => button(`Play ${pretty(each.text)}`, () => this.play(each.play), { className: "main" })));
   }
 
   toggle(card) {
@@ -205,21 +257,23 @@ class Table {
   }
 
   confirm() {
-    if (this.state.to_give) return this.selected.size === this.state.to_give && this.move("give", { cards: [...this.selected] });
+    if (this.state.to_give) return this.selected.size === this.state.to_give && this.change("give", { cards: [...this.selected] });
     const plays = this.exact();
     return this.selected.size && plays.length && this.play(plays[0].play);
   }
 
   play(number) {
-    return this.move("play", { play: number });
+    return this.change("play", { play: number });
   }
 
-  async move(kind, body) {
-    if (this.isMoving) return undefined;
-    this.isMoving = true;
+  // Makes a change of the visitor, once at a time, and lets the others play.
+  async change(kind, body = {}) {
+    if (this.isChanging) return undefined;
+    this.isChanging = true;
     const state = await attempt(() => post(`daihinmin/${kind}`, { ...body, turn: this.state.turn }));
-    this.isMoving = false;
-    if (!state) return this.refresh();
+    if (!state) await this.catchUp();
+    this.isChanging = false;
+    if (!state) return undefined;
     this.hintNode.replaceChildren();
     await this.happened(state);
     return this.go();
@@ -243,7 +297,14 @@ class Table {
     }
     if (this.playing === me) this.playing = null;
     this.showHand();
-    if (this.state.is_mine && !this.stepper) this.handNode.querySelector("button")?.focus();
+    this.takeFocus();
+  }
+
+  // Gives the focus to the hand at the visitor's turn, unless it is elsewhere on the page.
+  takeFocus() {
+    const { activeElement } = document;
+    const isFree = activeElement === document.body || this.left.contains(activeElement);
+    if (this.state.is_mine && !this.stepper && isFree) this.handNode.querySelector("button")?.focus();
   }
 
   pause() {
@@ -255,6 +316,7 @@ class Table {
   async step() {
     this.playing = null;
     await this.advance();
+    this.takeFocus();
   }
 
   // Asks for the next play of the others, once at a time.
@@ -264,20 +326,10 @@ class Table {
   }
 
   async askForPlay() {
-    const state = await attempt(() => post("daihinmin/advance", { turn: this.state.turn }));
+    const state = await attempt(() => think("daihinmin/advance", { turn: this.state.turn }));
     if (state) await this.happened(state);
+    else await this.catchUp();
     return state;
-  }
-
-  async next() {
-    if (this.isMoving) return;
-    this.isMoving = true;
-    const state = await attempt(() => post("daihinmin/next", { turn: this.state.turn }));
-    this.isMoving = false;
-    if (!state) return;
-    this.events.push(`Game ${state.number} is dealt.`);
-    await this.show(state);
-    this.go();
   }
 
   async hint() {
@@ -285,15 +337,14 @@ class Table {
     this.isAsking = true;
     const { turn } = this.state;
     this.hintNode.replaceChildren(el("p", { className: "dim" }, "thinking ..."));
-    const hint = await attempt(() => post("daihinmin/hint", { player: this.helper.spec() }));
+    const hint = await attempt(() => think("daihinmin/hint", { player: this.helper.spec() }));
     this.isAsking = false;
     this.hintNode.replaceChildren();
-    if (!hint || this.state.turn !== turn || this.stepper) return; // the visitor has gone on meanwhile
-    if (hint.turn === turn) this.showHint(hint);
-    else {
-      await this.refresh();
-      message("The match went on in another window; this is its position.");
-    }
+    if (!hint) return void this.catchUp();
+    if (this.state.turn !== turn || this.stepper) return; // the visitor has gone on meanwhile
+    if (hint.turn === turn) return void this.showHint(hint);
+    message("The match went on in another window; this is its position.");
+    await this.catchUp();
   }
 
   showHint(hint) {
@@ -306,7 +357,7 @@ class Table {
   }
 
   key(event) {
-    if (event.ctrlKey || event.altKey || event.metaKey || event.target.matches("select, textarea, input")) return;
+    if (event.ctrlKey || event.altKey || event.metaKey || takesKeys(event.target)) return;
     if (this.stepper) return void this.stepKey(event);
     if (!this.state) return;
     const key = event.key.toLowerCase();
@@ -317,7 +368,7 @@ class Table {
     else if (key === "?" && this.state.is_mine) this.hint();
     else if (key === "p" && this.state.is_mine && !this.state.to_give) this.play(0);
     else if (isEnter && this.state.is_mine && this.selected.size) this.confirm();
-    else if (isEnter && this.state.over && !this.state.match_over) this.next();
+    else if (isEnter && this.state.over && !this.state.match_over) this.change("next");
     else if (key === "escape") this.pause();
     else return;
     event.preventDefault();
@@ -334,9 +385,8 @@ class Table {
     await attempt(async () => {
       const file = this.file.files[0];
       if (!file) throw new Error("Choose a file first.");
-      const stream = file.name.endsWith(".gz") ? file.stream().pipeThrough(new DecompressionStream("gzip")) : file.stream();
-      const line = await nthLine(stream, Number(this.line.value));
-      this.showSteps(await post("daihinmin/recorded", { game: JSON.parse(line) }));
+      const line = await nthLine(file, numberOf(this.line, "Game number"));
+      this.showSteps(await post("daihinmin/recorded", { game: gameOf(line, file.name) }));
     });
   }
 
@@ -354,13 +404,15 @@ class Table {
     };
     const end = () => {
       this.stepper = null;
-      this.controls.replaceChildren();
+      this.stepNode.replaceChildren();
+      this.handNode.replaceChildren();
+      this.tableNode.replaceChildren();
       if (this.state) this.refresh();
-      else this.tableNode.replaceChildren();
     };
     this.stepper = { go, at: () => at, end };
     this.handNode.replaceChildren(text, ...found.mismatches.map((each) => el("p", { className: "best" }, `Differs from the rules: ${each}`)));
-    this.controls.replaceChildren(button("Back (←)", () => go(at - 1)), button("Forward (→)", () => go(at + 1), { className: "main" }), ...[label("Step", slider)], button("Close (Esc)", end));
+    this.flowNode.hidden = true;
+    this.stepNode.replaceChildren(button("Back (←)", () => go(at - 1)), button("Forward (→)", () => go(at + 1), { className: "main" }), ...[label("Step", slider)], button("Close (Esc)", end));
     go(0);
   }
 
@@ -373,27 +425,39 @@ class Table {
   }
 }
 
-// Reads a stream up to a line, and returns this line.
-async function nthLine(stream, wanted) {
+// Reads a file up to a line, and returns this line.
+async function nthLine(file, wanted) {
+  const isPacked = file.name.endsWith(".gz");
+  const stream = isPacked ? file.stream().pipeThrough(new DecompressionStream("gzip")) : file.stream();
   const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (let n = 1; ; ) {
-    const { value, done } = await reader.read();
+    const { value, done } = await reader.read().catch(() => { throw new Error(`${file.name} must be ${isPacked ? "packed by gzip" : "a text file"}, and is not.`); });
     const lines = (rest + (value || "")).split("\n");
     rest = lines.pop();
     for (const line of done && rest ? [...lines, rest] : lines) {
       if (n === wanted) return line;
       n += 1;
     }
-    if (done) throw new Error(`The file has ${n - 1} games.`);
+    if (done) throw new Error(n === 1 ? `${file.name} must have a game in each line, and is empty.` : `Game number must be a whole number from 1 to ${n - 1}, the lines of ${file.name}, got ${wanted}`);
   }
 }
 
-export async function open(view, me, _rest, signal) {
+// The recorded game of a line.
+function gameOf(line, name) {
+  try {
+    return JSON.parse(line);
+  } catch {
+    throw new Error(`Each line of ${name} must be a recorded game as JSON, as afterstate serve writes it, got ${JSON.stringify(line.slice(0, 60))}`);
+  }
+}
+
+export async function open(view, me, [action], signal) {
   const table = new Table(view, me, signal);
-  if (me.match) {
-    await table.show(me.match);
-    table.events = me.match.history.map((each) => `${me.match.names[each.player]}: ${pretty(each.text)}`);
-    table.showLog();
-  } else message("Choose four players and start a match.");
+  table.showReveal();
+  if (!me.match) return message("Choose four players and start a match.");
+  await table.refresh();
+  if (action !== "watch") return undefined;
+  history.replaceState(null, "", "#daihinmin");
+  return void table.go();
 }

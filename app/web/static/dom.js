@@ -1,4 +1,4 @@
-// Small helpers: elements, requests, messages and the choice of a player.
+// Elements, requests, messages, fields and the choice of a player.
 
 export function el(tag, props = {}, ...children) {
   const svg = ["svg", "line", "circle", "rect", "text", "polyline", "title"].includes(tag);
@@ -36,6 +36,8 @@ export function message(text) {
   document.getElementById("message").textContent = text;
 }
 
+export const messageText = () => document.getElementById("message").textContent;
+
 // For screen readers: the text is spoken, and not seen.
 export function say(text) {
   document.getElementById("status").textContent = text;
@@ -55,6 +57,25 @@ export async function get(path) {
 export async function post(path, body = {}) {
   const headers = { "Content-Type": "application/json" };
   return answer(await fetch(`/api/${path}`, { method: "POST", headers, body: JSON.stringify(body) }));
+}
+
+let n_thinking = 0; // requests of this page that let a player think
+
+// Lets a player think.
+export async function think(path, body) {
+  n_thinking += 1;
+  try {
+    return await post(path, body);
+  } finally {
+    n_thinking -= 1;
+  }
+}
+
+// Stops what this page, which is left, lets a player think; not what another window does.
+export function leave() {
+  if (!n_thinking) return;
+  const headers = { "Content-Type": "application/json" };
+  fetch("/api/stop", { method: "POST", headers, body: "{}", keepalive: true }).catch(() => {});
 }
 
 async function answer(response) {
@@ -88,6 +109,26 @@ export function seedOf(input) {
   return input.value === "" ? null : seed;
 }
 
+// The number of an input, within its bounds.
+export function numberOf(input, name) {
+  const { value, min, max, step, validity } = input;
+  if (value !== "" && validity.valid) return Number(value);
+  const given = validity.badInput ? "no number" : value === "" ? "nothing" : value;
+  const kind = step === "any" ? "a number" : "a whole number";
+  throw new Error(`${name} must be ${kind} ${max === "" ? `from ${min} on` : `from ${min} to ${max}`}, got ${given}`);
+}
+
+// An input whose Enter key does what its button does.
+export function onEnter(input, action) {
+  input.addEventListener("keydown", (event) => event.key === "Enter" && !event.repeat && action());
+  return input;
+}
+
+// True for an element that uses letters and arrows itself.
+export function takesKeys(target) {
+  return target.matches("select, textarea, input:not([type=checkbox]), .scroll");
+}
+
 export const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 export const number = (value, digits = 0) =>
   value == null ? "" : value.toLocaleString("en", { maximumFractionDigits: digits, minimumFractionDigits: digits });
@@ -99,12 +140,17 @@ export class PlayerChoice {
     this.key = key;
     this.inputs = {};
     const saved = initial || JSON.parse(localStorage.getItem(key) || "null") || {};
-    this.select = el("select", { onchange: () => this.show({}) });
+    this.select = el("select", { onchange: () => { this.show({}); this.save(); } });
     for (const each of listed) this.select.append(el("option", { value: each.name }, each.label));
-    if (listed.some((each) => each.name === saved.name)) this.select.value = saved.name;
     this.fields = el("div");
     this.node = el("div", {}, label(text, this.select), this.fields);
-    this.show(saved.settings || {});
+    this.use(saved.name, saved.settings);
+  }
+
+  // Shows a player; it is not saved, as one that the visitor chooses.
+  use(name, settings = {}) {
+    if (this.listed.some((each) => each.name === name)) this.select.value = name;
+    this.show(settings);
   }
 
   get chosen() {
@@ -124,18 +170,18 @@ export class PlayerChoice {
       this.inputs[each.name] = [input, each];
       this.fields.append(label(each.label, input));
     }
-    this.save();
   }
 
   spec() {
     const settings = {};
     for (const [name, [input, each]] of Object.entries(this.inputs)) {
-      settings[name] = each.choices.length ? input.value : Number(input.value);
+      settings[name] = each.choices.length ? input.value : numberOf(input, each.label);
     }
     return { name: this.select.value, settings };
   }
 
   save() {
-    if (this.key) localStorage.setItem(this.key, JSON.stringify(this.spec()));
+    const isComplete = Object.values(this.inputs).every(([input]) => input.value !== "" && input.validity.valid);
+    if (this.key && isComplete) localStorage.setItem(this.key, JSON.stringify(this.spec()));
   }
 }

@@ -1,7 +1,7 @@
 // The view of 2048: play, hints, auto-run and set-up.
 
 import { Board, NAMES, describe, picture, place, tileOf } from "./board.js";
-import { PlayerChoice, attempt, button, el, get, label, message, number, post, say, seedOf, wait } from "./dom.js";
+import { PlayerChoice, attempt, button, el, get, label, message, number, onEnter, post, say, seedOf, takesKeys, think, wait } from "./dom.js";
 import { analysis } from "./analysis.js";
 
 const KEYS = {
@@ -9,11 +9,6 @@ const KEYS = {
 };
 const ARROWS = ["↑", "→", "↓", "←"];
 const BATCH_MS = 120; // at full speed, moves of about this time come together
-
-// Whether an element uses letters and arrows itself.
-function takesKeys(target) {
-  return target.matches("select, textarea, input:not([type=checkbox]), .scroll");
-}
 
 class Game {
   constructor(view, me, signal) {
@@ -35,7 +30,7 @@ class Game {
       this[name === "largest tile" ? "best" : name] = value;
       return el("div", {}, el("dt", {}, name), value);
     });
-    this.seedInput = el("input", { type: "number", min: 0, placeholder: "random" });
+    this.seedInput = onEnter(el("input", { type: "number", min: 0, placeholder: "random" }), () => this.startHere());
     this.undoButton = button("Undo (U)", () => this.undo());
     this.chance = el("input", { type: "checkbox", onchange: () => this.showChance(null) });
     this.chanceNode = el("div", { className: "strip" });
@@ -52,7 +47,7 @@ class Game {
       this.setup,
       label("show afterstate and chance apart", this.chance), this.chanceNode,
     );
-    view.append(el("div", { className: "columns" }, left, this.buildPlayer()));
+    view.append(el("div", { className: "columns game" }, left, this.buildPlayer()));
     this.listen();
   }
 
@@ -73,7 +68,7 @@ class Game {
     this.runButton = button("Run (R)", () => this.toggleRun(), { className: "main" });
     this.timing = el("p", { className: "dim" });
     this.result = el("div", { "aria-live": "polite" });
-    return el("section", { className: "panel", "aria-label": "Player and hints" },
+    const section = el("section", { className: "panel", "aria-label": "Player and hints" },
       el("h2", {}, "Player"),
       this.player.node,
       el("div", { className: "row" }, button("Hint (?)", () => this.hint()), button("Step (space)", () => this.step()), this.runButton, button("Stop (Esc)", () => this.stop())),
@@ -82,6 +77,21 @@ class Game {
       label("lines, outcomes and tree with a hint", this.detail),
       this.timing, this.result,
     );
+    this.leaveFields(section);
+    return section;
+  }
+
+  // Gives the focus to the board after a choice or Enter; keys that choose in a closed list keep it.
+  leaveFields(section) {
+    let key = ""; // the last one, if it may have chosen
+    section.addEventListener("pointerdown", () => { key = ""; });
+    section.addEventListener("keydown", (event) => {
+      key = event.altKey || event.key === " " ? "" : event.key;
+      if (key === "Enter" && event.target.matches("select, input")) this.board.node.focus();
+    });
+    section.addEventListener("change", (event) => {
+      if (event.target.matches("select") && !key) this.board.node.focus();
+    });
   }
 
   showSpeed() {
@@ -106,7 +116,7 @@ class Game {
       if (Math.max(Math.abs(x), Math.abs(y)) < 24) return;
       this.press(Math.abs(x) > Math.abs(y) ? (x > 0 ? 1 : 3) : y > 0 ? 2 : 0);
     }, { signal: this.signal });
-    this.signal.addEventListener("abort", () => this.running && this.stop());
+    this.signal.addEventListener("abort", () => { this.running = null; });
   }
 
   handle(key, target) {
@@ -142,13 +152,20 @@ class Game {
     if (state.over) say(`Game over. Score ${state.score}.`);
   }
 
+  // Starts a game unless the visitor keeps the one that is running.
   async start(body = null) {
+    if (this.state.n_moves && !this.state.over && !confirm("Give up the game that is running?")) return undefined;
     await this.settle();
     this.expected = null;
     const state = await attempt(() => post("2048/new", body || { seed: seedOf(this.seedInput) }));
-    if (!state) return;
+    if (!state) return undefined;
     this.show(state);
     say(`New game. ${describe(state.board)}`);
+    return state;
+  }
+
+  async startHere() {
+    if (await this.start()) this.board.node.focus();
   }
 
   // Moves at once; the tile comes with the answer of the server.
@@ -200,10 +217,9 @@ class Game {
   async undo() {
     await this.settle();
     const state = await attempt(() => post("2048/undo", { turn: this.state.turn }));
-    if (state) {
-      this.show(state);
-      say("Took back a move.");
-    }
+    if (!state) return this.reload();
+    this.show(state);
+    return say("Took back a move.");
   }
 
   // Ends a run, and waits for its last answer.
@@ -226,7 +242,7 @@ class Game {
 
   async ask(turn, player) {
     this.timing.textContent = "thinking ...";
-    const hint = await attempt(() => post("2048/hint", { player: this.player.spec(), detail: this.detail.checked }));
+    const hint = await attempt(() => think("2048/hint", { player: this.player.spec(), detail: this.detail.checked }));
     this.timing.textContent = "";
     if (!hint || this.state.turn !== turn) return; // the visitor has moved meanwhile
     if (hint.turn === turn) this.result.replaceChildren(...analysis(hint, this.state.board, player));
@@ -239,8 +255,8 @@ class Game {
   async request(moves) {
     const until = Number(this.until.value) || null;
     const reached = until && this.state.max_tile >= until;
-    const body = { player: this.player.spec(), moves, turn: this.state.turn, until: reached ? null : until };
-    const answer = await attempt(() => post("2048/run", body));
+    const body = { moves, turn: this.state.turn, until: reached ? null : until };
+    const answer = await attempt(() => think("2048/run", { ...body, player: this.player.spec() }));
     return answer ? { played: answer.played, ms: (answer.seconds * 1000) / answer.played.length } : null;
   }
 
@@ -298,7 +314,7 @@ class Game {
     let batch = 1;
     while (this.running === me && !this.state.over && !isReached()) {
       const start = performance.now();
-      const drawn = ["random", "reward"].includes(this.player.spec().name); // draws from one stream
+      const drawn = ["random", "reward"].includes(this.player.chosen.name); // draws from one stream
       this.rest ||= await this.request(drawn && this.expected != null ? 2000 : this.delay > 100 ? 1 : batch);
       if (!this.rest) {
         await this.reload();
@@ -359,8 +375,7 @@ class Game {
       return input;
     });
     const begin = async () => {
-      await this.start({ board: inputs.map((each) => Number(each.value)) });
-      if (!document.getElementById("message").textContent) this.setup.replaceChildren();
+      if (await this.start({ board: inputs.map((each) => Number(each.value)) })) this.setup.replaceChildren();
     };
     const clear = () => inputs.forEach((each) => { each.value = 0; });
     this.setup.append(el("fieldset", {}, el("legend", {}, "Position"), el("div", { className: "cells" }, ...inputs), button("Start from here", begin, { className: "main" }), button("Clear", clear)));
@@ -372,9 +387,9 @@ export async function open(view, me, [action, ...rest], signal) {
   const game = new Game(view, me, signal);
   const row = action === "watch" ? rest : null;
   const isHere = row && me.players["2048"].some((each) => each.name === row[1]);
+  if (me.game_2048) game.show(me.game_2048);
   if (isHere) await watch(game, row);
-  else if (me.game_2048) game.show(me.game_2048);
-  else await game.start();
+  else if (!me.game_2048) await game.start();
   if (row && !isHere) message(`there is no player ${row[1]} here`);
   game.board.node.dataset.game = "ready";
 }
@@ -382,11 +397,10 @@ export async function open(view, me, [action, ...rest], signal) {
 // Replays a row of the leaderboard: #2048/watch/SEED/NAME/SETTING=VALUE,.../SCORE
 async function watch(game, [seed, name, settings = "", score = ""]) {
   const values = Object.fromEntries(settings.split(",").filter(Boolean).map((pair) => pair.split("=")));
-  game.player.select.value = name;
-  game.player.show(values);
-  game.until.value = "";
-  await game.start({ seed: Number(seed) });
   history.replaceState(null, "", "#2048");
+  if (!(await game.start({ seed: Number(seed) }))) return;
+  game.player.use(name, values);
+  game.until.value = "";
   game.expected = score === "" ? null : Number(score);
   game.run();
 }

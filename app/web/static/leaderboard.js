@@ -1,5 +1,6 @@
 // The view of the leaderboard: sortable tables, and rows that are played again.
 
+import { GIVE_UP, isRunning } from "./daihinmin.js";
 import { attempt, button, el, get, number, post, scroll } from "./dom.js";
 
 const SHARES = new Set(["2048", "4096", "8192", "16384", "32768", "65536", "1st", "2nd", "3rd", "4th", "5th"]);
@@ -15,17 +16,18 @@ function columns(game, results) {
   ];
 }
 
-// Intervals of the means, one line for each player.
+// Intervals of the means, under the name of each player.
 function figure(results) {
   const high = Math.max(...results.map((each) => each.high));
-  const height = 20 * results.length + 10;
-  const svg = el("svg", { viewBox: `0 0 640 ${height}`, class: "tree", role: "img", "aria-label": "Means with 95% intervals; the table has the numbers." });
+  const height = 34 * results.length + 10;
+  const svg = el("svg", { viewBox: `0 0 360 ${height}`, class: "intervals", role: "img", "aria-label": "Means with 95% intervals; the table has the numbers." });
   results.forEach((each, i) => {
-    const y = 15 + 20 * i;
-    const x = (value) => 290 + (330 * value) / high;
-    svg.append(el("text", { x: 4, y: y + 4 }, each.name), el("line", { x1: x(each.low), y1: y, x2: x(each.high), y2: y, "stroke-width": 3 }), el("circle", { cx: x(each.mean), cy: y, r: 4 }));
+    const y = 28 + 34 * i;
+    const x = (value) => 8 + (344 * value) / high;
+    svg.append(el("text", { x: 4, y: y - 10 }, each.name), el("line", { x1: x(0), y1: y, x2: x(high), y2: y, class: "axis" }),
+      el("line", { x1: x(each.low), y1: y, x2: x(each.high), y2: y, "stroke-width": 3 }), el("circle", { cx: x(each.mean), cy: y, r: 4 }));
   });
-  return scroll("Figure", svg);
+  return svg;
 }
 
 function settingsText(player) {
@@ -47,7 +49,7 @@ class Leaderboard {
     this.node = el("section", { className: "panel", "aria-label": game },
       el("h2", {}, game === "2048" ? "2048" : "Daihinmin"),
       el("details", {}, el("summary", {}, "Figure"), this.figure),
-      scroll(`Results of ${game}`, el("table", {}, el("thead", {}, el("tr", {}, ...this.heads.map((each) => each.head), el("th", { scope: "col" }, "games and replay"))), this.body)),
+      scroll(`Results of ${game}`, el("table", { className: "names" }, el("thead", {}, el("tr", {}, ...this.heads.map((each) => each.head), el("th", { scope: "col" }, "games"))), this.body)),
       this.rows);
     this.show();
   }
@@ -62,13 +64,18 @@ class Leaderboard {
     const order = [...this.table.results].sort((a, b) => (a[key] < b[key] ? -1 : a[key] > b[key] ? 1 : 0) * (down ? -1 : 1));
     for (const each of this.heads) each.head.setAttribute("aria-sort", each.key === key ? (down ? "descending" : "ascending") : "none");
     this.body.replaceChildren(...order.map((result) => el("tr", {},
-      ...this.heads.map((each) => el("td", {}, each.show ? each.show(result) : result[each.key])),
-      el("td", {}, button("Games", () => this.open(result, 0), { ariaLabel: `Games of ${result.name}` })))));
+      ...this.heads.map((each) => el(each.key === "name" ? "th" : "td", each.key === "name" ? { scope: "row" } : {}, each.show ? each.show(result) : result[each.key])),
+      el("td", {}, button("Watch", () => this.watchFirst(result), { ariaLabel: `Watch ${result.name}`, hidden: !result.player }), " ",
+        button("Games", () => this.open(result, 0), { ariaLabel: `Games of ${result.name}` })))));
     this.figure.replaceChildren(figure(order));
   }
 
+  played(result, first) {
+    return attempt(() => get(`leaderboard/${this.game}/rows?name=${encodeURIComponent(result.name)}&first=${first}`));
+  }
+
   async open(result, first) {
-    const found = await attempt(() => get(`leaderboard/${this.game}/rows?name=${encodeURIComponent(result.name)}&first=${first}`));
+    const found = await this.played(result, first);
     if (!found) return;
     const list = found.rows.map((row) => el("tr", {}, ...this.cells(row, result)));
     const heads = this.game === "2048" ? ["seed", "score", "largest tile", "moves", "replay"] : ["seed", "game", "place", "watch"];
@@ -82,23 +89,34 @@ class Leaderboard {
   }
 
   cells(row, result) {
-    const link = (href, text) => el("td", {}, result.player ? el("a", { href }, text) : "");
     const td = (text) => el("td", {}, text);
     if (this.game === "2048") {
-      const player = result.player ? `${result.player.name}/${settingsText(result.player)}` : "";
-      return [td(row.seed), td(number(row.score)), td(number(row.max_tile)), td(number(row.moves)), link(`#2048/watch/${row.seed}/${player}/${row.score}`, "Replay")];
+      const link = result.player ? el("a", { href: replayOf(row, result) }, "Replay") : "";
+      return [td(row.seed), td(number(row.score)), td(number(row.max_tile)), td(number(row.moves)), td(link)];
     }
     const place = row.places[row.players.indexOf(result.name)] + 1;
-    const watch = row.number === 1 && result.player ? el("td", {}, button("Watch from here", () => this.watch(row, result))) : td("");
-    return [td(row.seed), td(row.number), td(place), watch];
+    const watch = result.player ? button("Watch from here", () => this.watch(row, result)) : "";
+    return [td(row.seed), td(row.number), td(place), td(watch)];
   }
 
-  // Starts the cycle of a row, with its players and its deals.
-  async watch(row, result) {
-    const players = row.players.map((name) => (name === result.name ? result.player : { name, settings: {} }));
-    const match = await attempt(() => post("daihinmin/new", { players, seed: row.seed, n_games: 100 }));
-    if (match) location.hash = "#daihinmin";
+  async watchFirst(result) {
+    const found = await this.played(result, 0);
+    if (found) await this.watch(found.rows[0], result);
   }
+
+  // Plays the game of a row again: of 2048 with its tiles, of Daihinmin with its cards, and its cycle from there on.
+  async watch(row, result) {
+    if (this.game === "2048") return void (location.hash = replayOf(row, result));
+    const me = await attempt(() => get("me"));
+    if (!me || (isRunning(me.match) && !confirm(GIVE_UP))) return undefined;
+    const body = { name: result.name, seed: row.seed, number: row.number };
+    if (await attempt(() => post("daihinmin/watch", body))) location.hash = "#daihinmin/watch";
+    return undefined;
+  }
+}
+
+function replayOf(row, result) {
+  return `#2048/watch/${row.seed}/${result.player.name}/${settingsText(result.player)}/${row.score}`;
 }
 
 export async function open(view) {

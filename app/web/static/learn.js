@@ -1,16 +1,16 @@
 // The view in which an N-tuple network learns 2048 from nothing.
 
 import { Board } from "./board.js";
-import { attempt, button, el, get, label, message, number, post, say } from "./dom.js";
+import { attempt, button, el, get, label, message, number, numberOf, onEnter, post, say, think } from "./dom.js";
 
 class Learn {
   constructor(view, signal) {
     this.isStill = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    this.seconds = el("input", { type: "number", min: 1, max: 300, value: 60 });
+    this.seconds = onEnter(el("input", { type: "number", min: 1, max: 300, value: 60, step: "any" }), () => this.send("start"));
     this.startButton = button("Learn from nothing", () => this.send("start"), { className: "main" });
     this.resumeButton = button("Learn on", () => this.send("resume"));
     this.stopButton = button("Stop", () => this.send("stop"));
-    this.playSeconds = el("input", { type: "number", min: 1, max: 30, value: 10 });
+    this.playSeconds = onEnter(el("input", { type: "number", min: 1, max: 30, value: 10, step: "any" }), () => this.play());
     this.playButton = button("Play against time", () => this.play());
     this.facts = el("dl", { className: "numbers" });
     this.results = el("dl", { className: "numbers", ariaLabel: "Games against time" });
@@ -29,19 +29,23 @@ class Learn {
   }
 
   async send(what) {
-    const body = what === "stop" ? {} : { seconds: Number(this.seconds.value) };
-    const state = await attempt(() => post(`learn/${what}`, body));
+    const body = () => (what === "stop" ? {} : { seconds: numberOf(this.seconds, "Seconds") });
+    const state = await attempt(() => post(`learn/${what}`, body()));
     if (!state) return;
     this.show(state);
     say(what === "stop" ? "Stopped." : "Learning.");
   }
 
-  // Shows what the network reaches in games that it plays greedily for a time.
+  // Shows what the network reaches in games that it plays greedily for a time, or stops them.
   async play() {
-    this.playButton.disabled = this.isPlaying = true;
+    if (!this.state?.exists) return;
+    if (this.isPlaying) return void post("stop").catch(() => {});
+    this.isPlaying = true;
+    this.playButton.textContent = "Stop playing";
     say("Playing.");
-    const played = await attempt(() => post("learn/play", { seconds: Number(this.playSeconds.value) }));
-    this.playButton.disabled = this.isPlaying = false;
+    const played = await attempt(() => think("learn/play", { seconds: numberOf(this.playSeconds, "Seconds of play") }));
+    this.isPlaying = false;
+    this.playButton.textContent = "Play against time";
     if (!played) return;
     const reached = Object.entries(played.reach).map(([tile, share]) => [`reach ${tile}`, `${number(100 * share)}%`]);
     this.results.replaceChildren(...numbers({ games: number(played.n_games), "mean score": number(played.mean_score), "best score": number(played.max_score), ...Object.fromEntries(reached) }));
@@ -59,7 +63,7 @@ class Learn {
   show(state) {
     const was = this.state?.running;
     this.state = state;
-    this.playButton.disabled = !state.exists || this.isPlaying;
+    this.playButton.disabled = !state.exists;
     this.resumeButton.disabled = !state.exists || state.running;
     this.stopButton.disabled = !state.running;
     if (state.error) message(state.error);

@@ -1,6 +1,6 @@
 // The views of the page, chosen by the address after #.
 
-import { attempt, el, get, message, wait } from "./dom.js";
+import { attempt, el, get, leave, message, messageText, wait } from "./dom.js";
 
 const VIEWS = {
   2048: () => import("./game2048.js"),
@@ -10,6 +10,7 @@ const VIEWS = {
 };
 
 let shown = new AbortController(); // is aborted when another view takes its place
+let isLoading = false;
 
 async function show() {
   const [name, ...rest] = location.hash.slice(1).split("/");
@@ -19,9 +20,14 @@ async function show() {
     else link.removeAttribute("aria-current");
   }
   document.title = `${document.querySelector("nav a[aria-current]").textContent} - afterstate`;
-  shown.abort();
+  close();
   shown = new AbortController();
   await attempt(() => open(known, rest, shown.signal));
+}
+
+function close() {
+  shown.abort();
+  leave();
 }
 
 async function open(name, rest, signal) {
@@ -37,14 +43,15 @@ async function open(name, rest, signal) {
 
 // Says that players are being loaded, until they are.
 async function loading() {
-  const text = "The players are being loaded; playing works already.";
-  message(text);
-  for (;;) {
+  const text = "The players are being loaded; playing works already, and a player that is asked answers then.";
+  if (isLoading) return;
+  isLoading = true;
+  for (let me = {}; !me.ready; me = await get("me").catch(() => ({}))) {
+    if (!messageText()) message(text);
     await wait(1000);
-    const me = await get("me").catch(() => ({}));
-    if (me.ready) break;
   }
-  if (document.getElementById("message").textContent === text) message("");
+  isLoading = false;
+  if (messageText() === text) message("");
 }
 
 // The address names the view, so that this link moves the focus only.
@@ -53,4 +60,6 @@ document.querySelector(".skip").addEventListener("click", (event) => {
   document.getElementById("view").focus();
 });
 addEventListener("hashchange", show);
+addEventListener("pagehide", close);
+addEventListener("pageshow", (event) => event.persisted && show());
 show();

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from typing import Any
 
@@ -51,7 +52,7 @@ class _Learner:
         """Return the answer to a visitor's request.
 
         The process has the network, so it is not ended with a search: one that is stopped goes on
-        for nobody.
+        for nobody, but for games, of which the present one is the last.
 
         Args:
             request: for games, a hint or moves.
@@ -77,6 +78,11 @@ class _Learner:
             return await asyncio.wait_for(asyncio.shield(self.search), seconds)
         except asyncio.TimeoutError:
             raise too_slow(seconds or 0) from None
+        except asyncio.CancelledError:
+            if request["kind"] == "games":
+                with contextlib.suppress(OSError):  # the process has ended
+                    self.worker.tell({"kind": "stop"})
+            raise
 
     async def run(self) -> None:
         """Learn until the time is up, or something goes wrong."""

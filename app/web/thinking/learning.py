@@ -46,13 +46,18 @@ class Session:
         for depth in (1, 2):  # compiles hints, whose time is limited
             analysis.hint(self._player(depth), game_2048.new(seed=0).position.board, detail=True)
 
-    def answer(self, request: Json) -> Json:
-        """Return the answer to a request: to learn on, for games, for a hint, or for moves."""
+    def answer(self, request: Json, is_stopped: Callable[[], bool]) -> Json:
+        """Return the answer to a request: to learn on, for games, for a hint, or for moves.
+
+        Args:
+            request: the request.
+            is_stopped: returns True when games are to end early.
+        """
         if request["kind"] == "learn":
             self._learn(request["seconds"])
             return {**self._progress(), "sample": _sample(self._player(1))}
         if request["kind"] == "games":
-            return _games(self._player(1), request["seconds"])
+            return _games(self._player(1), request["seconds"], is_stopped)
         player = self._player(request["player"]["settings"]["depth"])
         if request["kind"] == "hint":
             return analysis.hint(player, request["board"], request["detail"])
@@ -86,13 +91,13 @@ class Session:
         }
 
 
-def _games(player: Any, seconds: float) -> Json:
+def _games(player: Any, seconds: float, is_stopped: Callable[[], bool]) -> Json:
     """Return the results of the games of seeds 0, 1, ... that begin within a time, one at least."""
     scores: list[int] = []
     tiles: list[int] = []
     play(player, 1)  # loads what is compiled
     start = time.monotonic()
-    while not scores or time.monotonic() < start + seconds:
+    while not scores or (time.monotonic() < start + seconds and not is_stopped()):
         played = play(player, 1, seed=len(scores))
         scores.extend(played.scores.tolist())
         tiles.extend(played.max_tiles.tolist())
@@ -127,14 +132,19 @@ def work(connection: Connection) -> None:
     while True:
         try:
             request = json.loads(connection.recv_bytes())
-            connection.send_bytes(json.dumps(_answer(session, request)).encode())
+            if request["kind"] == "stop":  # read by nobody before: what it stops has ended
+                continue
+            answer = _answer(session, request, connection.poll)
+            connection.send_bytes(json.dumps(answer).encode())
         except (EOFError, ConnectionError):  # the server has ended
             return
 
 
-def _answer(session: Callable[[int], Session], request: Json) -> Json:
+def _answer(
+    session: Callable[[int], Session], request: Json, is_stopped: Callable[[], bool]
+) -> Json:
     """Return the answer to a request, or what is wrong; `session` returns that of a seed."""
     try:
-        return session(request["seed"]).answer(request)
+        return session(request["seed"]).answer(request, is_stopped)
     except (ValueError, MemoryError) as error:
         return {"error": str(error) or "out of memory"}

@@ -69,7 +69,7 @@ class Worker:
         loop = asyncio.get_running_loop()
         ready: asyncio.Future[None] = loop.create_future()
         try:
-            self._own.send_bytes(json.dumps(request).encode())
+            self.tell(request)
             loop.add_reader(self._own.fileno(), _set, ready)
             await ready
             answer: Json = json.loads(self._own.recv_bytes())
@@ -78,6 +78,10 @@ class Worker:
         finally:
             loop.remove_reader(self._own.fileno())
         return answer
+
+    def tell(self, request: Json) -> None:
+        """Send a request, without waiting for an answer."""
+        self._own.send_bytes(json.dumps(request).encode())
 
     def begin(self, request: Json) -> asyncio.Future[Json]:
         """Return the answer to come, for which nobody has to wait."""
@@ -196,6 +200,9 @@ class Thinking:
 
     Args:
         limits: numbers of places, and the time of a search.
+
+    Attributes:
+        loaded: is set once the default players are loaded; searches wait for it.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -204,7 +211,7 @@ class Thinking:
         self._slow = asyncio.Semaphore(limits.slow)
         self._idle: list[Worker] = []
         self._searches: dict[str, asyncio.Task[Json]] = {}
-        self.is_ready = False
+        self.loaded = asyncio.Event()
 
     async def start(self) -> None:
         """Load the default players and start the first process."""
@@ -213,7 +220,12 @@ class Thinking:
         os.environ["OMP_NUM_THREADS"] = "1"  # of torch
         _context.set_forkserver_preload(["afterstate.web.thinking.preload"])
         self._idle.append(await self._new())
-        self.is_ready = True
+        self.loaded.set()
+
+    @property
+    def is_ready(self) -> bool:
+        """True once the default players are loaded."""
+        return self.loaded.is_set()
 
     async def _new(self) -> Worker:
         """Return a new process."""
@@ -222,7 +234,7 @@ class Thinking:
         return await new_worker(workers.work)
 
     async def run(self, visitor: str, request: Json, search: Search | None = None) -> Json:
-        """Return the answer to a visitor's request.
+        """Return the answer to a visitor's request, after the default players are loaded.
 
         Args:
             visitor: has one search at a time, which `stop` stops.
@@ -235,11 +247,9 @@ class Thinking:
         """
         if visitor in self._searches:
             raise Refusal(429, "one search at a time: stop the one that runs, or wait for it")
-        if not self.is_ready:
-            raise Refusal(503, "the players are being loaded, try again in a moment")
         if len(self._searches) >= self._limits.waiting:
             raise Refusal(503, "too many searches are waiting, try again later")
-        task = asyncio.create_task((search or self._search)(request))
+        task = asyncio.create_task(self._when_loaded(search or self._search, request))
         self._searches[visitor] = task
         try:
             answer = await task
@@ -250,6 +260,11 @@ class Thinking:
         if "error" in answer:
             raise Refusal(400, answer["error"])
         return answer
+
+    async def _when_loaded(self, search: Search, request: Json) -> Json:
+        """Return the answer to a request once the default players are loaded."""
+        await self.loaded.wait()
+        return await search(request)
 
     def is_running(self, visitor: str) -> bool:
         """Return True if a search of a visitor runs or waits."""

@@ -178,6 +178,12 @@ def test_a_network_learns_and_plays_against_time(
     page.wait_for_selector("svg.curve")
     page.get_by_role("button", name="Stop").click()
     page.get_by_label("Seconds of play").fill("1")
+    page.get_by_label("Seconds of play").fill("30")
+    play.click()
+    page.get_by_role("button", name="Stop playing").click()
+    sync_api.expect(play).to_be_visible()
+    page.wait_for_timeout(2_000)  # the present game ends
+    page.get_by_label("Seconds of play").fill("1")
     play.click()
     results = page.get_by_label("Games against time")
     sync_api.expect(results).to_contain_text("mean score", timeout=60_000)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,17 @@ def start_of_2048(page: Any, seed: int) -> None:
     page.get_by_label("seed", exact=True).fill(str(seed))
     page.get_by_role("button", name="New game").click()
     sync_api.expect(page.locator(".numbers dd").nth(3)).to_have_text(str(seed))
+
+
+def set_up(page: Any) -> None:
+    """Set up a position with large tiles, and show it."""
+    body = json.dumps({"board": [1, 2, 3, 4, 8, 7, 6, 5, 9, 10, 3, 2, 0, 1, 0, 0]})
+    page.evaluate(
+        "(body) => fetch('/api/2048/new', { method: 'POST', body, "
+        "headers: { 'Content-Type': 'application/json' } })",
+        body,
+    )
+    page.reload()
 
 
 def start_of_match(page: Any, seed: int = 3) -> None:
@@ -101,6 +113,47 @@ def test_arrows_scroll_the_values_and_move_no_tile(open_page: Open) -> None:
     page.keyboard.press("ArrowDown")
     page.wait_for_timeout(300)
     assert board(page) == before
+
+
+def test_enter_in_the_seed_field_starts_its_game(open_page: Open) -> None:
+    page = open_page("2048")
+    page.get_by_label("seed", exact=True).fill("7")
+    page.keyboard.press("Enter")
+    sync_api.expect(page.locator(".numbers dd").nth(3)).to_have_text("7")
+    press_a_legal_arrow(page)
+
+
+def test_arrows_move_tiles_after_a_choice_of_player(open_page: Open) -> None:
+    page = open_page("2048")
+    select = page.get_by_label("Player", exact=True)
+    select.click()
+    select.select_option("alphabeta")
+    page.keyboard.press("Escape")
+    press_a_legal_arrow(page)
+    assert select.input_value() == "alphabeta"
+
+
+def test_keys_that_choose_a_player_keep_the_focus_until_enter(open_page: Open) -> None:
+    page = open_page("2048")
+    select = page.get_by_label("Player", exact=True)
+    select.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    sync_api.expect(select).to_be_focused()
+    chosen = select.input_value()
+    page.keyboard.press("Enter")
+    press_a_legal_arrow(page)
+    assert select.input_value() == chosen != "expectimax"
+
+
+@pytest.mark.parametrize("is_agreed", [False, True])
+def test_a_running_game_is_given_up_only_if_agreed(open_page: Open, is_agreed: bool) -> None:
+    page = open_page("2048")
+    press_a_legal_arrow(page)
+    page.on("dialog", lambda dialog: dialog.accept() if is_agreed else dialog.dismiss())
+    page.keyboard.press("n")
+    page.wait_for_timeout(500)
+    assert (me(page)["game_2048"]["n_moves"] == 0) == is_agreed
 
 
 def test_a_cancelled_swipe_is_no_move(open_page: Open) -> None:
@@ -209,7 +262,48 @@ def test_a_hint_in_a_window_left_behind_shows_the_position(open_page: Open) -> N
     assert board(page) == board(other)
 
 
+def test_an_undo_in_a_window_left_behind_shows_the_position(open_page: Open) -> None:
+    page = open_page("2048")
+    press_a_legal_arrow(page)
+    other = page.context.new_page()
+    other.goto(page.url)
+    other.wait_for_selector("body[data-ready='2048']")
+    press_a_legal_arrow(other)
+    page.keyboard.press("u")
+    sync_api.expect(page.locator("#message")).to_contain_text("went on in another window")
+    assert board(page) == board(other)
+
+
 # Runs, hints and replays
+
+
+@pytest.mark.parametrize("how", ["leave", "reload"])
+def test_a_hint_ends_when_its_view_is_left(open_page: Open, how: str) -> None:
+    page = open_page("2048")
+    set_up(page)
+    page.get_by_label("Player", exact=True).select_option("alphabeta")
+    page.get_by_label("depth in moves").fill("10")
+    page.get_by_label("tiles", exact=True).select_option("chance")
+    page.get_by_role("button", name="Hint").click()
+    page.wait_for_selector("text=thinking ...")
+    page.wait_for_timeout(300)
+    assert me(page)["thinking"]
+    if how == "leave":
+        page.locator("nav a", has_text="Leaderboard").click()
+    else:
+        page.reload()
+    page.wait_for_timeout(500)
+    assert not me(page)["thinking"]
+
+
+def test_an_empty_setting_is_named(open_page: Open) -> None:
+    page = open_page("2048")
+    page.get_by_label("Player", exact=True).select_option("expectimax")
+    for name in ("Hint", "Run"):
+        page.get_by_label("depth in moves").fill("")
+        page.get_by_role("button", name=name).click()
+        text = "depth in moves must be a whole number from 1 to 5, got nothing"
+        sync_api.expect(page.locator("#message")).to_have_text(text)
 
 
 def test_a_double_click_asks_once(open_page: Open) -> None:
@@ -272,6 +366,7 @@ def test_a_new_match_takes_the_place_of_a_recorded_game(open_page: Open) -> None
     page.wait_for_selector("text=The cards are dealt.")
     page.keyboard.press("ArrowRight")
     assert not page.locator("text=Your turn").count()
+    page.on("dialog", lambda dialog: dialog.accept())
     page.locator("summary", has_text="New match").click()
     page.get_by_role("button", name="Start").click()
     page.wait_for_selector("text=Your turn")
@@ -293,6 +388,22 @@ def test_a_phone_shows_four_columns_and_a_tree_that_scrolls(open_page: Open) -> 
     page.get_by_role("button", name="Hint").click()
     assert page.locator("svg.tree").bounding_box()["width"] >= 640
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.parametrize(("width", "is_cut"), [(1280, False), (390, True)])
+def test_a_tree_that_is_cut_shows_that_it_scrolls(
+    open_page: Open, width: int, is_cut: bool
+) -> None:
+    page = open_page("2048", viewport={"width": width, "height": 800})
+    set_up(page)
+    page.get_by_label("Player", exact=True).select_option("mc-softmax")
+    page.get_by_label("lines, outcomes and tree with a hint").check()
+    page.get_by_role("button", name="Hint").click()
+    tree = page.get_by_role("region", name="Tree")
+    assert tree.evaluate("(node) => node.scrollWidth > node.clientWidth") == is_cut
+    assert "local" in tree.evaluate("(node) => getComputedStyle(node).backgroundAttachment")
+    values = page.get_by_role("region", name="Values").first
+    assert values.evaluate("(node) => node.scrollWidth <= node.clientWidth")
 
 
 def test_a_refused_start_is_not_said_to_learn(open_page: Open) -> None:

@@ -1,0 +1,211 @@
+"""The view of Daihinmin in Chromium: buttons that stay, second windows, outages, recorded games."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.browsers import needs_browser
+from tests.web.browser.test_views import me, start_of_match
+from tests.web.conftest import Server
+
+sync_api = pytest.importorskip("playwright.sync_api")
+pytestmark = [pytest.mark.slow, *needs_browser]
+
+DATA = Path(__file__).parents[2] / "data" / "daihinmin"
+Open = Callable[..., Any]
+
+
+def start_to_watch(page: Any, speed: str = "0") -> None:
+    """Start a match of five players."""
+    page.get_by_label("watch five players").check()
+    page.get_by_label("Speed").select_option(speed)
+    page.get_by_role("button", name="Start").click()
+    page.wait_for_selector("ol.log li")
+
+
+def second_window(page: Any) -> Any:
+    """Return another window of the same visitor, at the visitor's turn."""
+    other = page.context.new_page()
+    other.goto(page.url)
+    other.wait_for_selector("text=Your turn")
+    return other
+
+
+def open_recorded(page: Any, file: Any = DATA / "mixstrong.jsonl.gz", number: str = "1") -> None:
+    """Ask for a recorded game."""
+    page.locator("summary", has_text="Recorded games").click()
+    page.get_by_label("File").set_input_files(file)
+    page.get_by_label("Game number").fill(number)
+    page.get_by_role("button", name="Step through it").click()
+
+
+# Buttons and keys
+
+
+def test_buttons_keep_the_focus_and_clicks_while_others_play(open_page: Open) -> None:
+    page = open_page("daihinmin")
+    start_to_watch(page, "300")
+    page.get_by_role("button", name="Step").focus()
+    pause = page.get_by_role("button", name="Pause")
+    box = pause.bounding_box()
+    page.mouse.move(box["x"] + 5, box["y"] + 5)
+    n_events = page.locator("ol.log li").count()
+    page.mouse.down()
+    page.wait_for_selector(f"ol.log li:nth-child({n_events + 2})")
+    page.mouse.up()
+    sync_api.expect(page.get_by_role("button", name="Continue")).to_be_focused()
+    page.get_by_role("button", name="Step").focus()
+    n_events = page.locator("ol.log li").count()
+    page.keyboard.press("Enter")
+    page.wait_for_selector(f"ol.log li:nth-child({n_events + 1})")
+    assert page.evaluate("document.activeElement.textContent") == "Step"
+
+
+def test_keys_work_while_a_box_has_the_focus(open_page: Open) -> None:
+    page = open_page("daihinmin")
+    start_of_match(page)
+    page.get_by_label("show all hands").check()
+    page.keyboard.press("?")
+    page.wait_for_selector("p:has-text('Hint:')")
+
+
+def test_enter_in_a_field_starts_a_match(open_page: Open) -> None:
+    page = open_page("daihinmin")
+    page.get_by_label("Speed").select_option("0")
+    page.get_by_label("Seed").fill("3")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("text=Your turn")
+    assert me(page)["match"]["seed"] == 3
+
+
+@pytest.mark.parametrize("is_agreed", [False, True])
+def test_a_running_match_is_given_up_only_if_agreed(open_page: Open, is_agreed: bool) -> None:
+    page = open_page("daihinmin")
+    start_of_match(page)
+    page.on("dialog", lambda dialog: dialog.accept() if is_agreed else dialog.dismiss())
+    page.locator("summary", has_text="New match").click()
+    page.get_by_label("Seed").fill("4")
+    page.get_by_role("button", name="Start").click()
+    page.wait_for_timeout(500)
+    assert me(page)["match"]["seed"] == (4 if is_agreed else 3)
+
+
+def test_an_empty_field_is_named(open_page: Open) -> None:
+    page = open_page("daihinmin")
+    page.get_by_role("spinbutton", name="Games").fill("")
+    page.get_by_role("button", name="Start").click()
+    text = "Games must be a whole number from 1 to 100, got nothing"
+    sync_api.expect(page.locator("#message")).to_have_text(text)
+
+
+# Second windows, outages and reloads
+
+
+@pytest.mark.parametrize("name", ["Pass", "Hint"])
+def test_a_window_left_behind_shows_the_position_and_says_why(open_page: Open, name: str) -> None:
+    page = open_page("daihinmin")
+    start_of_match(page)
+    other = second_window(page)
+    other.keyboard.press("p")
+    other.wait_for_selector("li:has-text('you passes')")
+    other.wait_for_timeout(500)
+    page.get_by_role("button", name=name).click()
+    sync_api.expect(page.locator("#message")).to_contain_text("went on in another window")
+    sync_api.expect(page.locator("li:has-text('you passes')")).to_have_count(1)
+
+
+def test_a_step_in_a_window_left_behind_shows_the_position(open_page: Open) -> None:
+    page = open_page("daihinmin")
+    start_to_watch(page, "2000")
+    page.get_by_role("button", name="Pause").click()
+    page.wait_for_timeout(500)  # what was asked before is answered
+    other = page.context.new_page()
+    other.goto(page.url)
+    other.wait_for_selector("ol.log li")
+    n_events = other.locator("ol.log li").count()
+    other.get_by_role("button", name="Step").click()
+    other.wait_for_selector(f"ol.log li:nth-child({n_events + 1})")
+    page.get_by_role("button", name="Step").click()
+    sync_api.expect(page.locator("#message")).to_contain_text("went on in another window")
+    assert page.locator("ol.log").inner_text() == other.locator("ol.log").inner_text()
+
+
+def test_an_outage_with_all_hands_shown_is_said(open_page: Open) -> None:
+    page = open_page("daihinmin")
+    start_of_match(page)
+    page.get_by_label("show all hands").check()
+    page.wait_for_selector(".seat .card")
+    page.route("**/api/daihinmin?reveal=true", lambda route: route.abort())
+    page.keyboard.press("p")
+    sync_api.expect(page.locator("#message")).to_contain_text("The server does not answer")
+
+
+def test_a_reload_keeps_all_that_happened(open_page: Open) -> None:
+    page = open_page("daihinmin")
+    page.get_by_label("watch five players").check()
+    page.get_by_role("spinbutton", name="Games").fill("2")
+    page.get_by_label("Speed").select_option("0")
+    page.get_by_role("button", name="Start").click()
+    page.get_by_role("button", name="Next game").click(timeout=60_000)
+    page.wait_for_selector("text=The match is over", timeout=60_000)
+    before = page.locator("ol.log").inner_text()
+    assert "to the partner of the exchange" in before and "Game 2 is dealt." in before
+    page.reload()
+    page.wait_for_selector("text=The match is over")
+    assert page.locator("ol.log").inner_text() == before
+
+
+def test_a_step_waits_until_the_players_are_loaded(
+    open_page: Open, new_server: Callable[..., Server]
+) -> None:
+    page = open_page("daihinmin", new_server().address)
+    start_to_watch(page)
+    assert me(page)["ready"] is False
+    sync_api.expect(page.locator("#message")).to_contain_text("players are being loaded")
+    page.wait_for_selector("ol.log li:nth-child(2)", timeout=600_000)
+    sync_api.expect(page.locator("#message")).to_be_empty()
+
+
+def test_hands_are_shown_in_a_match_only(open_page: Open) -> None:
+    page = open_page("daihinmin")
+    box = page.get_by_label("show all hands")
+    sync_api.expect(box).to_be_disabled()
+    assert page.locator("text=Hands are dealt when a match starts.").count() == 1
+    start_of_match(page)
+    sync_api.expect(box).to_be_enabled()
+
+
+# Recorded games
+
+
+def test_closing_a_recorded_game_leaves_nothing_of_it(open_page: Open) -> None:
+    page = open_page("daihinmin")
+    open_recorded(page)
+    page.wait_for_selector("text=The cards are dealt.")
+    page.get_by_role("button", name="Close").click()
+    assert page.get_by_role("region", name="Table").inner_text() == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "number", "text"),
+    [
+        ("a.jsonl", b"hello", "1", "a.jsonl must be a recorded game as JSON"),
+        ("a.jsonl", b"{}", "1", "a recorded game must have names, seats"),
+        ("a.jsonl", b"", "1", "a.jsonl must have a game in each line, and is empty"),
+        ("a.jsonl", b"{}", "0", "Game number must be a whole number from 1 on, got 0"),
+        ("a.jsonl", b"{}", "", "Game number must be a whole number from 1 on, got nothing"),
+        ("a.jsonl", b"{}", "9", "must be a whole number from 1 to 1, the lines of a.jsonl, got 9"),
+        ("a.jsonl.gz", b"hello", "1", "a.jsonl.gz must be packed by gzip"),
+    ],
+)
+def test_a_file_without_the_recorded_game_is_explained(
+    open_page: Open, name: str, content: bytes, number: str, text: str
+) -> None:
+    page = open_page("daihinmin")
+    file = {"name": name, "mimeType": "text/plain", "buffer": content}
+    open_recorded(page, file, number)
+    sync_api.expect(page.locator("#message")).to_contain_text(text)

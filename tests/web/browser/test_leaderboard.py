@@ -1,0 +1,83 @@
+"""The view of the leaderboard in Chromium: replays, the matches of its rows, narrow windows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.support.browsers import needs_browser
+from tests.web.browser.test_views import me, press_a_legal_arrow, start_of_match
+
+sync_api = pytest.importorskip("playwright.sync_api")
+leaderboard = pytest.importorskip("afterstate.web.leaderboard")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not leaderboard.FOLDER.exists(), reason="needs results of a checkout"),
+    *needs_browser,
+]
+
+Open = Callable[..., Any]
+
+
+def test_a_click_watches_a_player_of_daihinmin_at_once(open_page: Open) -> None:
+    page = open_page("leaderboard")
+    page.get_by_role("button", name="Watch sample client").click()
+    page.wait_for_selector("text=Game 1 of 100")
+    sync_api.expect(page.get_by_role("button", name="Pause")).to_be_visible()
+    assert page.url.endswith("#daihinmin")
+
+
+def test_a_click_watches_a_player_of_2048_at_once(open_page: Open) -> None:
+    page = open_page("leaderboard")
+    page.get_by_role("button", name="Watch largest reward").click()
+    page.wait_for_selector("text=The score of the row is", timeout=60_000)
+    assert ": the same as here." in page.locator("body").inner_text()
+
+
+def test_any_game_of_a_cycle_is_watched(open_page: Open) -> None:
+    page = open_page("leaderboard")
+    page.get_by_role("button", name="Games of sample client").click()
+    page.get_by_role("button", name="Watch from here").nth(4).click()
+    page.wait_for_selector("text=Game 5 of 100")
+    sync_api.expect(page.get_by_role("button", name="Pause")).to_be_visible()
+    assert len(me(page)["match"]["results"]) == 4
+
+
+@pytest.mark.parametrize("is_agreed", [False, True])
+def test_a_running_match_is_left_only_if_agreed(open_page: Open, is_agreed: bool) -> None:
+    page = open_page("daihinmin")
+    start_of_match(page)
+    page.on("dialog", lambda dialog: dialog.accept() if is_agreed else dialog.dismiss())
+    page.locator("nav a", has_text="Leaderboard").click()
+    page.get_by_role("button", name="Watch sample client").click()
+    page.wait_for_timeout(1000)
+    assert (me(page)["match"]["visitor"] is None) == is_agreed
+
+
+@pytest.mark.parametrize("is_agreed", [False, True])
+def test_a_replay_keeps_the_running_game_unless_agreed(open_page: Open, is_agreed: bool) -> None:
+    page = open_page("2048")
+    page.get_by_label("Player", exact=True).select_option("ntuple")
+    press_a_legal_arrow(page)
+    before = me(page)["game_2048"]
+    page.on("dialog", lambda dialog: dialog.accept() if is_agreed else dialog.dismiss())
+    page.goto(page.url.partition("#")[0] + "#2048/watch/5/reward//1")
+    page.wait_for_timeout(1000)
+    assert (me(page)["game_2048"]["seed"] == before["seed"]) != is_agreed
+    page.reload()
+    page.wait_for_selector("body[data-ready='2048']")
+    assert page.get_by_label("Player", exact=True).input_value() == "ntuple"
+
+
+def test_names_and_intervals_stay_in_a_narrow_window(open_page: Open) -> None:
+    page = open_page("leaderboard", viewport={"width": 390, "height": 844})
+    table = page.get_by_role("region", name="Results of 2048")
+    name = table.locator("tbody th").first
+    x = name.bounding_box()["x"]
+    table.evaluate("(node) => { node.scrollLeft = 200; }")
+    assert name.bounding_box()["x"] == x and name.bounding_box()["width"] < 160
+    page.locator("summary", has_text="Figure").first.click()
+    box = page.locator("svg.intervals").first.bounding_box()
+    assert box["x"] >= 0 and box["x"] + box["width"] <= 390
