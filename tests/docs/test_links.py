@@ -11,6 +11,7 @@ import pytest
 from tests.docs.run_page import ROOT
 
 HOSTS = {
+    "docs.ray.io",
     "github.com",
     "gymnasium.farama.org",
     "keepachangelog.com",

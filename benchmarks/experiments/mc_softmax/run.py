@@ -149,10 +149,15 @@ def logged_boards(log: Path, options: Row) -> Words:
     return np.array(play_logs.read(log)["board"][: options["n"]], np.uint64)
 
 
-def searched(boards: Words) -> Values:
-    """Return the values of the moves of boards by 5-ply search, `float64[n, 4]`."""
-    search: Any = agents.make("expectimax", **load_settings()["positions"]["reference"])
-    values: Values = search.evaluate(boards)
+@functools.cache
+def reference(settings_json: str) -> Any:
+    """Return the search that positions are measured with, made once in a process."""
+    return agents.make("expectimax", **json.loads(settings_json))
+
+
+def searched(settings_json: str, boards: Words) -> Values:
+    """Return the values of the moves of boards by a search, `float64[n, 4]`."""
+    values: Values = reference(settings_json).evaluate(boards)
     return values
 
 
@@ -165,7 +170,8 @@ def positions(runs: Path, workers: Workers = ALONE) -> tuple[Words, Values]:
     options, file = load_settings()["positions"], runs / "values.npy"
     boards = logged_boards(runs / "positions.npy", options)
     if not file.exists():
-        calls = [functools.partial(searched, part) for part in np.array_split(boards, 100)]
+        search = functools.partial(searched, json.dumps(options["reference"]))
+        calls = [functools.partial(search, part) for part in np.array_split(boards, 100)]
         parts = list(tqdm(workers.results(calls), total=100, unit=" %", desc="reference"))
         with durable_files.replace(file) as opened:
             np.save(opened, np.concatenate(parts))

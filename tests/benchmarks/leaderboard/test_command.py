@@ -16,6 +16,7 @@ import pytest
 
 import afterstate.envs  # noqa: F401 - registers the environments
 from afterstate import agents
+from afterstate.agents.training.workers import Call, Workers
 from afterstate.leaderboard import command as leaderboard
 from afterstate.leaderboard import games as leaderboard_games
 from afterstate.leaderboard import row_files
@@ -143,12 +144,11 @@ def test_the_time_of_a_player_is_that_of_its_moves(monkeypatch: pytest.MonkeyPat
 def test_ctrl_c_ends_with_a_message_and_keeps_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def one_then_ctrl_c(jobs: list[Any], chosen: Any) -> Any:
-        function, output, _ = jobs[0]
-        yield function(*output)
+    def one_then_ctrl_c(_: Workers, calls: list[Call]) -> Any:
+        yield calls[0]()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(leaderboard, "run_parallel", one_then_ctrl_c)
+    monkeypatch.setattr(Workers, "as_they_end", one_then_ctrl_c)
     file_of(tmp_path, {"2048": {"random": ENTRIES["2048"]["random"]}})
     with pytest.raises(KeyboardInterrupt, match="interrupted: the same command"):
         run("play", tmp_path)
