@@ -28,7 +28,7 @@ function tableNode(position, names) {
     return el("div", { className: `seat ${player === position.in_turn ? "turn" : ""}` },
       el("strong", {}, names[player]), player === position.in_turn ? el("span", { className: "hidden" }, " in turn") : null,
       el("div", { className: "dim" }, `${position.left[player]} cards, ${position.points[player]} points`),
-      el("div", { className: "dim" }, status || " "), cards);
+      el("div", { className: "dim" }, status || "\u00a0"), cards);
   });
   const flags = [position.revolution ? "revolution" : "", position.lock ? "lock" : ""].filter(Boolean);
   const field = position.field;
@@ -53,6 +53,7 @@ class Table {
     this.signal = signal;
     this.selected = new Set();
     this.events = [];
+    this.nLeft = 0; // cards in the hands that are shown
     this.playing = null; // the other players' moves, which end when it is another object or null
     this.stepper = null; // of a recorded game, which is then shown instead of the match
     this.build(view);
@@ -147,13 +148,22 @@ class Table {
     return body;
   }
 
+  // Shows seats and field, as high as before while cards are laid: the buttons below stay in place.
+  showTable(position, names) {
+    const nLeft = position.left.reduce((sum, each) => sum + each);
+    if (nLeft > this.nLeft) this.tableNode.style.minHeight = ""; // another game
+    this.nLeft = nLeft;
+    this.tableNode.replaceChildren(tableNode(position, names));
+    this.tableNode.style.minHeight = `${this.tableNode.offsetHeight}px`;
+  }
+
   // Shows a match; the hands of others only if they are asked for.
   async show(state) {
     this.state = await this.withHands(state);
     this.showLog();
     if (this.stepper) return;
     const hands = this.state.hands.map((hand, player) => (player === state.visitor ? null : hand));
-    this.tableNode.replaceChildren(tableNode({ ...state, hands }, state.names));
+    this.showTable({ ...state, hands }, state.names);
     this.selected.clear();
     this.showHand();
     this.showResults();
@@ -399,7 +409,7 @@ class Table {
       at = Math.max(0, Math.min(found.steps.length - 1, to));
       slider.value = at;
       const step = found.steps[at];
-      this.tableNode.replaceChildren(tableNode(step, found.names));
+      this.showTable(step, found.names);
       text.textContent = `${at} of ${found.steps.length - 1}: ${step.events.map((each) => named(each, found.names)).join(" ")}`;
     };
     const end = () => {
@@ -407,6 +417,7 @@ class Table {
       this.stepNode.replaceChildren();
       this.handNode.replaceChildren();
       this.tableNode.replaceChildren();
+      this.tableNode.style.minHeight = "";
       if (this.state) this.refresh();
     };
     this.stepper = { go, at: () => at, end };
