@@ -18,7 +18,8 @@ EPILOG = """examples:
   afterstate eval ntuple expectimax,depth=2 --games 200
   afterstate train ntuple --out runs/mine --hours 1
 
-Exit codes: 0 done, 1 a check, a match or a run failed, 2 wrong arguments, 130 interrupted."""
+Exit codes: 0 done, 1 a check, a match or a run failed, 2 wrong arguments, 130 interrupted,
+143 terminated."""
 
 
 class Command(NamedTuple):
@@ -156,7 +157,7 @@ def _run_words(words: Sequence[str]) -> int:
     name, *rest = words
     sys.path.append(os.getcwd())  # for players `module:factory`
     if name not in COMMANDS:
-        _fail_unknown(name, [*COMMANDS])
+        _fail_unknown(name, [*COMMANDS, "--help", "--version"])
     return run(name, rest)
 
 

@@ -21,6 +21,8 @@ from typing import (
     get_type_hints,
 )
 
+from gymnasium.error import DependencyNotInstalled
+
 from afterstate.envs.messages import shown
 
 T = TypeVar("T")
@@ -161,7 +163,7 @@ def _number_rule(info: Any) -> Any:
         metavar=f"{metavar}|none" if is_optional else metavar,
         instance_from_str=lambda words: _number(words[0], kind, expected, is_optional),
         is_instance=lambda value: type(value) in (int, kind) or (is_optional and value is None),
-        str_from_instance=lambda value: [str(value)],
+        str_from_instance=lambda value: ["none" if value is None else str(value)],
     )
 
 
@@ -180,7 +182,7 @@ def _text_rule(info: Any) -> Any:
             None if is_optional and words[0].lower() == "none" else read(words[0])
         ),
         is_instance=lambda value: isinstance(value, kind) or (is_optional and value is None),
-        str_from_instance=lambda value: [str(value)],
+        str_from_instance=lambda value: ["none" if value is None else str(value)],
     )
 
 
@@ -235,7 +237,7 @@ def exit_code(command: Callable[..., Any], *arguments: Any) -> int:
         raise
     except OSError as error:
         fail(error, 1 if error.errno in _DISK_ERRORS else 2)
-    except (ValueError, ImportError) as error:
+    except (ValueError, ImportError, DependencyNotInstalled) as error:
         fail(missing(error) or error)
     except KeyboardInterrupt as interrupt:
         print(*interrupt.args, file=sys.stderr)

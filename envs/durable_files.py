@@ -177,8 +177,10 @@ def make_folder(path: Path) -> None:
     """Make a folder and those above it; they stay if there are such folders.
 
     Raises:
-        OSError: one cannot be made.
+        OSError: one cannot be made, or is a file.
     """
+    if path.exists() and not path.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, "must be a folder, got a file", str(path))
     if not path.is_dir():
         make_folder(path.parent)
         path.mkdir(exist_ok=True)
@@ -224,8 +226,8 @@ def _runs(process: int) -> bool:
 
 def check_writable(path: str | Path) -> None:
     """Raise OSError if `write` could not write this file."""
+    temporary = _temporary(_target(path))
     try:
-        temporary = _temporary(_target(path))
         temporary.touch()
         temporary.unlink()
     except OSError as error:

@@ -186,6 +186,7 @@ def require_extra() -> Iterator[None]:
     except ImportError as error:
         from gymnasium.error import DependencyNotInstalled
 
+        package = {"PIL": "pillow", "pygame": "pygame-ce"}.get(error.name or "", error.name)
         raise DependencyNotInstalled(
-            f'pictures need {error.name}: pip install "afterstate[render]"'
+            f'pictures need {package}: pip install "afterstate[render]"'
         ) from error

@@ -13,8 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
-from torch import Tensor, nn
+try:
+    import torch
+    from torch import Tensor, nn
+except ImportError as error:
+    raise ImportError('this needs torch: pip install "afterstate[neural]"') from error
 
 
 class BoardFeatures(nn.Module):

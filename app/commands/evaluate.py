@@ -156,5 +156,5 @@ def _all_points(results: list[dict[str, Any]]) -> str:
         note += f" Illegal moves, which pass or are punished: {illegal}."
     interval = "± is half of the 95% interval of the mean over cycles."
     if any(each["interval"] is None for each in results):
-        interval = "One cycle of 100 games has no interval: let more be played with --games."
+        interval = "One cycle of 100 games has no interval: play more with --games."
     return f"{aligned(head, rows)}\n\n{note} {interval}"

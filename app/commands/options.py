@@ -171,7 +171,7 @@ class Join:
     """Name in the server's lists, at most 14 characters, of which our server shows 9; by default
     that of the player."""
     silence_seconds: float = SILENCE_SECONDS
-    """Time after which a server that does not send its next message is given up, in seconds."""
+    """Time to wait for the server's next message before the match is left, in seconds."""
 
 
 @dataclass(frozen=True)

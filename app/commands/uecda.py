@@ -81,7 +81,7 @@ def join(options: Join) -> int:
 
     Raises:
         OSError: the player's file cannot be read.
-        ValueError: a wrong option.
+        ValueError: a wrong option, or a host that is not known.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     _check(options)
@@ -94,8 +94,8 @@ def join(options: Join) -> int:
         return 1
     except (socket.gaierror, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or error
-        print_error(f"host must be a known address, got {shown(options.host)}: {reason}")
-        return 1
+        message = f"host must be a known address, got {shown(options.host)}: {reason}"
+        raise ValueError(message) from error
     except (OSError, ProtocolError) as error:
         print_error(error)
         return 1

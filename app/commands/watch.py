@@ -13,7 +13,7 @@ import numpy as np
 
 from afterstate.commands.options import Watch
 from afterstate.commands.seats import fill, game_of, move_2048, player_2048, table
-from afterstate.envs import pictures
+from afterstate.envs import durable_files, pictures
 from afterstate.envs.daihinmin.uecda.settings import N_SEATS
 
 FILES = (".gif", ".mp4")
@@ -80,6 +80,8 @@ def run(options: Watch) -> int:
     """
     _check(options)
     is_2048 = game_of(options.players) == "2048"
+    if options.until is not None and not is_2048:
+        raise ValueError("until must be left out for Daihinmin, which has no tiles")
     if is_2048 and len(options.players) > 1:
         given = " ".join(options.players)
         raise ValueError(
@@ -91,7 +93,17 @@ def run(options: Watch) -> int:
         return _to_terminal(shown, options.speed)
     if options.to == "window":
         return _to_window(shown, options.speed)
+    _check_file(Path(options.to))
     return _to_file(shown, options)
+
+
+def _check_file(path: Path) -> None:
+    """Raise an error, before a game is played, if it could not be written to the file."""
+    durable_files.check_writable(path)
+    with pictures.require_extra():
+        import PIL  # noqa: F401
+    if path.suffix.lower() == ".mp4":
+        _mp4_writer()
 
 
 def _check(options: Watch) -> None:
@@ -151,17 +163,16 @@ def _to_file(positions: Iterator[Position], options: Watch) -> int:
     path, speed = Path(options.to), options.speed or 30
     kept = deque(tqdm(positions, unit=" moves"), maxlen=options.last or None)
     frames = [draw() for _, draw in kept]
-    path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix.lower() == ".gif":
         pictures.gif(frames, path, fps=min(speed, 50))
     else:
-        _write_mp4(frames, path, speed)
+        _mp4_writer()(frames, fps=speed).write_videofile(str(path), logger=None)
     print(path)
     return 0
 
 
-def _write_mp4(frames: list[Any], path: Path, fps: float) -> None:
-    """Write pictures to an MP4.
+def _mp4_writer() -> Any:
+    """Return moviepy's class of films that are made of pictures.
 
     Raises:
         ImportError: moviepy is not installed.
@@ -170,4 +181,4 @@ def _write_mp4(frames: list[Any], path: Path, fps: float) -> None:
         from moviepy import ImageSequenceClip
     except ImportError as error:
         raise ImportError('MP4 needs moviepy: pip install "afterstate[video]"') from error
-    ImageSequenceClip(frames, fps=fps).write_videofile(str(path), logger=None)
+    return ImageSequenceClip

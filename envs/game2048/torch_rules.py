@@ -21,8 +21,12 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
+
+try:
+    import torch
+    from torch import Tensor
+except ImportError as error:
+    raise ImportError('this needs torch: pip install "afterstate[neural]"') from error
 
 from afterstate.envs.game2048 import rules
 from afterstate.envs.messages import shown

@@ -89,6 +89,10 @@ def test_the_help_has_the_default_of_every_option(
         ("train rank --out run --generations 1 --teacher a", "error: teacher: player must be a"),
         ("train value --out run --moves 1 --device gpu", "must be a name that torch knows, such"),
         ("leaderboard play --only nobody", "no entry nobody"),
+        ("watch sample --until 2048", "until must be left out for Daihinmin"),
+        ("watch reward --to folder.gif", "folder.gif is not a file"),
+        ("watch reward --to file/game.gif", "file: must be a folder, got a file"),
+        ("join --host nosuch.invalid", "host must be a known address, got 'nosuch.invalid'"),
         ("leaderboard play --entries missing.yaml", "missing.yaml"),
     ],
 )
@@ -101,6 +105,7 @@ def test_wrong_files_and_settings_end_with_2(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").touch()
+    (tmp_path / "folder.gif").mkdir()
     error = error_of(words.split(), capsys)
     assert error.startswith("error: ") and message in error
     assert error.count("\n") == 1
@@ -498,6 +503,17 @@ def test_a_missing_package_is_named_with_its_extra(
     assert stop.value.code == 2
     expected = f'error: this needs {module}: pip install "afterstate[{extra}]"\n'
     assert capsys.readouterr().err == expected
+
+
+@pytest.mark.parametrize("to", ["game.gif", "game.mp4", "window"])
+def test_pictures_need_their_extra_before_a_game_is_played(
+    to: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for package in ("PIL", "pygame"):
+        monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.chdir(tmp_path)
+    error = error_of(["watch", "reward", "--to", to], capsys)
+    assert 'pip install "afterstate[render]"' in error
 
 
 @pytest.mark.parametrize(("number", "code"), [(errno.ENOSPC, 1), (errno.EFBIG, 1), (2, 2)])

@@ -73,7 +73,7 @@ class Prune:
     network: Path
     """File of a network or of a learner."""
     small: Path
-    """File to write."""
+    """File to write; its name ends in .npz."""
     weights: Annotated[float, Field(ge=1, lt=2**31)] = 10e6
     """Number of weights to keep."""
     step: Step = 8.0
@@ -86,3 +86,7 @@ class Prune:
     """Seed of these games."""
     downgrade: Annotated[int, Field(ge=4, le=32768)] | None = None
     """The small network downgrades boards from this tile on; by default as the large one."""
+
+    def __post_init__(self) -> None:
+        if self.small.suffix != ".npz":
+            raise ValueError(f"small must end in .npz, got {str(self.small)!r}")

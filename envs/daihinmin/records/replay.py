@@ -268,7 +268,8 @@ def _replay_line(
         mismatches = list(replay_game(entry, before) if is_game else replay_position(entry))
         n_actions = len(entry.get("actions", ()))
     except FORMAT_ERRORS as error:
-        raise ValueError(f"not a recorded game or position: {error!r:.300}") from error
+        reason = f"no entry {error}" if isinstance(error, KeyError) else f"{error!r:.300}"
+        raise ValueError(f"not a recorded game or position: {reason}") from error
     first = f"line {number}, {mismatches[0]}" if mismatches and not report.first else report.first
     compared = report._replace(
         games=report.games + is_game,

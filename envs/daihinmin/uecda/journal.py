@@ -31,7 +31,7 @@ def _open(path: str, flags: int) -> int:
 class Lines:
     """A file of JSON lines. Each line is written immediately, and whole or not at all.
 
-    A file that is removed or renamed meanwhile is reported in the log, and begun anew.
+    A file that is removed or renamed meanwhile is reported in the log, and a new one is begun.
 
     Args:
         path: the file; an incomplete last line is ended first. None: nothing is written.
