@@ -19,7 +19,7 @@ from afterstate.envs.daihinmin.arguments import check_record
 from afterstate.envs.daihinmin.match import new_match, next_game, set_up
 from afterstate.envs.daihinmin.records import recording, replay
 from afterstate.envs.daihinmin.render import CLASSES, PLACES
-from afterstate.envs.daihinmin.rules import GAME, N_PLAYERS, Game, give, play, rewind
+from afterstate.envs.daihinmin.rules import GAME, N_PLAYERS, Game, give, partner, play, rewind
 from afterstate.envs.daihinmin.views import view
 from afterstate.envs.messages import shown
 from afterstate.web.choices import checked
@@ -113,17 +113,30 @@ def new(
     next_game(game)
     match = Match(players=players, seed=seed, n_games=n_games, record=encode(game))
     match.places = [list(each) for each in places]
-    _tell(match, _dealt(game))
+    _add_events(match, _dealt(game, players))
     return match
 
 
-def _dealt(game: Game) -> list[str]:
-    """Return what happens at the beginning of a game."""
-    return [f"Game {int(game['number'])} is dealt."]
+def _dealt(game: Game, players: Sequence[Json | None]) -> list[str]:
+    """Return the events at the beginning of a game: the deal, and the gifts of the poor."""
+    givers = [giver for giver in range(N_PLAYERS) if game["given"][giver]]
+    return [
+        f"Game {int(game['number'])} is dealt.",
+        *(_gift(game, giver, int(game["given"][giver]), players) for giver in givers),
+    ]
 
 
-def _tell(match: Match, events: list[str]) -> list[str]:
-    """Add what happens to the events of a match, and return it."""
+def _gift(game: Game, giver: int, gift: int, players: Sequence[Json | None]) -> str:
+    """Return the event of a gift; its cards are named if the visitor has a part in it, or none."""
+    receiver, n = int(partner(game, giver)), gift.bit_count()
+    visitors = [player for player in range(N_PLAYERS) if players[player] is None]
+    is_seen = not visitors or bool({giver, receiver} & {*visitors})
+    what = cards.text(gift) if is_seen else f"{n} card{'s' * (n > 1)}"
+    return f"Exchange, {{{giver}}} to {{{receiver}}}: {what}."
+
+
+def _add_events(match: Match, events: list[str]) -> list[str]:
+    """Add events to those of a match, and return them."""
     match.events = [*match.events, *events][-MAX_EVENTS:]
     return events
 
@@ -141,7 +154,7 @@ def begin_next(match: Match) -> list[str]:
         raise ValueError("the match is over")
     next_game(game)
     match.record, match.turn = encode(game), match.turn + 1
-    return _tell(match, _dealt(game))
+    return _add_events(match, _dealt(game, match.players))
 
 
 def in_turn(match: Match) -> tuple[int, bool]:
@@ -163,14 +176,15 @@ def apply(match: Match, move: Json) -> list[str]:
         ValueError: it is illegal; the match is unchanged.
     """
     game = decode(match.record)
-    events = _give(game, move) if "gift" in move else _play(game, int(move["play"]))
+    is_gift = "gift" in move
+    events = _give(game, move, match.players) if is_gift else _play(game, int(move["play"]))
     match.record, match.turn = encode(game), match.turn + 1
     if game["turn"] < 0:
         match.places.append(game["places"].tolist())
-    return _tell(match, events)
+    return _add_events(match, events)
 
 
-def _give(game: Game, move: Json) -> list[str]:
+def _give(game: Game, move: Json, players: Sequence[Json | None]) -> list[str]:
     """Give cards away."""
     giver, gift, n = int(game["turn"]), int(move["gift"]), int(game["to_give"])
     if n == 0:
@@ -178,7 +192,7 @@ def _give(game: Game, move: Json) -> list[str]:
     if gift & ~int(game["hands"][giver]) or gift.bit_count() != n:
         raise ValueError(f"a gift must be {n} of the player's cards, got {cards.text(gift)}")
     give(game, np.uint64(gift))
-    return [f"{{{giver}}} gives {n} card{'s' * (n > 1)} to the partner of the exchange."]
+    return [_gift(game, giver, gift, players)]
 
 
 def _play(game: Game, chosen: int) -> list[str]:
@@ -194,9 +208,7 @@ def _play(game: Game, chosen: int) -> list[str]:
 
 def events_of(before: Game, after: Game, player: int, chosen: int) -> Iterator[str]:
     """Yield what a play does, with players as `{number}`."""
-    yield (
-        f"{{{player}}} passes." if chosen == plays.PASS else f"{{{player}}}: {plays.text(chosen)}."
-    )
+    yield f"{{{player}}}: {plays.text(chosen)}."
     if chosen != plays.PASS:
         if after["revolution"] != before["revolution"]:
             yield "Revolution: the order of the ranks is " + (
@@ -210,11 +222,11 @@ def events_of(before: Game, after: Game, player: int, chosen: int) -> Iterator[s
             yield "Lock: the same suits must follow."
     for other in range(N_PLAYERS):
         if after["places"][other] >= 0 > before["places"][other]:
-            yield f"{{{other}}} finishes {PLACES[after['places'][other]]}."
+            yield f"{{{other}}}: {PLACES[after['places'][other]]} place."
     if after["turn"] < 0:
         yield "The game is over."
     elif not after["field"] and before["field"] | chosen:
-        yield f"{{{int(after['turn'])}}} leads the next trick."
+        yield f"The next trick begins with {{{int(after['turn'])}}}."
 
 
 def state(match: Match, reveal: bool) -> Json:
@@ -331,7 +343,7 @@ def recorded_steps(entry: Json) -> Json:
         actions = [max(plays.PASS, replay.submission(each["m"])) for each in entry["actions"]]
         texts = [str(each)[:40] for each in entry["names"]][:N_PLAYERS]
     except replay.FORMAT_ERRORS as error:
-        raise ValueError(f"not a recorded game: {error!r:.200}") from None
+        raise ValueError(f"not a recorded game: {replay.fault(error)}") from None
     if game["to_give"] or len(texts) != N_PLAYERS:
         raise ValueError("not a recorded game: its exchange or its names are not complete")
     return {"names": texts, "steps": _steps(game, actions), "mismatches": mismatches[:5]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import threading
 from functools import partial
 from pathlib import Path
@@ -74,7 +75,7 @@ def test_all_that_happened_is_kept(visitor: Visitor) -> None:
         "Game 1 is dealt.",
         "Game 2 is dealt.",
     ]
-    assert sum("to the partner of the exchange" in each for each in events) == 2
+    assert sum(each.startswith("Exchange, ") for each in events) == 4
     assert "An 8 ends the trick." in events
 
 
@@ -103,7 +104,8 @@ def test_the_daifugo_chooses_its_gift() -> None:
         game_daihinmin.apply(match, {"play": 0})
     gift = sum(1 << card for card in hand[:n])
     events = game_daihinmin.apply(match, {"gift": gift})
-    assert events == [f"{{0}} gives {n} card{'s' * (n > 1)} to the partner of the exchange."]
+    assert re.fullmatch(r"Exchange, \{0\} to \{[1-4]\}: \S\S( \S\S)?\.", events[0]), events
+    assert set(cards.text(gift).split()) == set(events[0][:-1].split()[4:])
     assert not set(hand[:n]) & set(game_daihinmin.state(match, False)["hands"][0])
 
 

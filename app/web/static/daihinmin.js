@@ -234,12 +234,15 @@ class Table {
       this.handNode.replaceChildren();
       return this.showFlow();
     }
-    const usable = new Set(state.to_give && state.is_mine ? state.hands[0] : this.matching().flatMap((play) => play.cards));
+    const toGive = state.to_give;
+    const usable = new Set(toGive && state.is_mine ? state.hands[0] : this.matching().flatMap((play) => play.cards));
     const order = [...state.hands[0]].sort((a, b) => a - b);
     const focused = document.activeElement?.dataset?.card;
-    const cards = order.map((card) => cardNode(card, { className: usable.has(card) && state.is_mine ? "usable" : "", "aria-pressed": String(this.selected.has(card)), disabled: !state.is_mine }, () => this.toggle(card)));
+    const can = toGive ? "can be given" : "can be played";
+    const cards = order.map((card) => cardNode(card, { className: usable.has(card) && state.is_mine ? "usable" : "", title: usable.has(card) && state.is_mine ? can : "", "aria-pressed": String(this.selected.has(card)), disabled: !state.is_mine }, () => this.toggle(card)));
     cards.forEach((node, i) => { node.dataset.card = order[i]; });
-    const text = !state.is_mine ? "Your hand" : state.to_give ? `Choose ${state.to_give} card${state.to_give > 1 ? "s" : ""} to give away` : "Your turn: choose cards, then play them";
+    const asked = toGive ? `Choose ${toGive} card${toGive > 1 ? "s" : ""} to give away` : usable.size ? "Your turn: choose cards, then play them" : this.selected.size ? "Your turn: no play has these cards" : "Your turn: only a pass is possible";
+    const text = state.is_mine ? asked : "Your hand";
     this.handNode.replaceChildren(el("h2", {}, text), el("div", { className: "cards", role: "group", ariaLabel: "Your hand; highlighted cards can be played" }, ...cards));
     if (focused !== undefined) this.handNode.querySelector(`[data-card="${focused}"]`)?.focus();
     return this.showFlow();
@@ -269,7 +272,8 @@ class Table {
   confirm() {
     if (this.state.to_give) return this.selected.size === this.state.to_give && this.change("give", { cards: [...this.selected] });
     const plays = this.exact();
-    return this.selected.size && plays.length && this.play(plays[0].play);
+    if (this.selected.size && !plays.length) say("No play has these cards alone.");
+    return plays.length && this.selected.size && this.play(plays[0].play);
   }
 
   play(number) {

@@ -105,7 +105,7 @@ export async function attempt(action) {
 // The seed of an input: null, for a random one, if it is empty.
 export function seedOf(input) {
   const seed = Number(input.value);
-  if (input.validity.badInput || !Number.isSafeInteger(seed) || seed < 0) throw new Error("seed must be a whole number, not negative");
+  if (input.validity.badInput || !Number.isSafeInteger(seed) || seed < 0) throw new Error(`seed must be a whole number from 0 to ${number(Number.MAX_SAFE_INTEGER)}`);
   return input.value === "" ? null : seed;
 }
 
@@ -130,8 +130,11 @@ export function takesKeys(target) {
 }
 
 export const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
-export const number = (value, digits = 0) =>
-  value == null ? "" : value.toLocaleString("en", { maximumFractionDigits: digits, minimumFractionDigits: digits });
+export function number(value, digits = 0) {
+  if (value == null) return "";
+  const text = value.toLocaleString("en", { maximumFractionDigits: digits, minimumFractionDigits: digits });
+  return /^-[0.]+$/.test(text) ? text.slice(1) : text;
+}
 
 // A choice of a player with its settings; `spec()` is what requests contain.
 export class PlayerChoice {

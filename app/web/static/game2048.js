@@ -242,9 +242,10 @@ class Game {
 
   async ask(turn, player) {
     this.timing.textContent = "thinking ...";
-    const hint = await attempt(() => think("2048/hint", { player: this.player.spec(), detail: this.detail.checked }));
+    const dropped = (error) => { if (this.state.turn === turn) throw error; }; // else the visitor has moved
+    const hint = await attempt(() => think("2048/hint", { player: this.player.spec(), detail: this.detail.checked }).catch(dropped));
     this.timing.textContent = "";
-    if (!hint || this.state.turn !== turn) return; // the visitor has moved meanwhile
+    if (!hint || this.state.turn !== turn) return;
     if (hint.turn === turn) this.result.replaceChildren(...analysis(hint, this.state.board, player));
     else {
       await this.reload();

@@ -255,6 +255,11 @@ def replay(file: str | Path) -> Report:
     return report
 
 
+def fault(error: Exception) -> str:
+    """Return what is wrong with an entry, by one of `FORMAT_ERRORS`."""
+    return f"it has no entry {error}" if isinstance(error, KeyError) else f"{error!r:.200}"
+
+
 def _replay_line(
     report: Report, number: int, entry: Entry, before: Entry | None
 ) -> tuple[Report, Entry]:
@@ -268,8 +273,7 @@ def _replay_line(
         mismatches = list(replay_game(entry, before) if is_game else replay_position(entry))
         n_actions = len(entry.get("actions", ()))
     except FORMAT_ERRORS as error:
-        reason = f"no entry {error}" if isinstance(error, KeyError) else f"{error!r:.300}"
-        raise ValueError(f"not a recorded game or position: {reason}") from error
+        raise ValueError(f"not a recorded game or position: {fault(error)}") from error
     first = f"line {number}, {mismatches[0]}" if mismatches and not report.first else report.first
     compared = report._replace(
         games=report.games + is_game,

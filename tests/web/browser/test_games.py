@@ -114,7 +114,7 @@ def test_a_hand_of_daihinmin_is_played_with_an_exchange(open_page: Callable[...,
     cards.first.click()
     assert cards.first.get_attribute("aria-pressed") == "true"
     page.get_by_role("button", name="Give").click()
-    page.wait_for_selector("text=to the partner of the exchange")
+    page.wait_for_selector("text=Exchange, you to")
     page.wait_for_timeout(300)
     assert cards.count() < n
 

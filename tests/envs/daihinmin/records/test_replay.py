@@ -366,7 +366,11 @@ BAD_FILES: dict[str, tuple[str, bytes, str]] = {
     "empty line": ("a.jsonl", first_game() + b"\n", "line 3 is not JSON: "),
     "no object": ("a.jsonl", b"[1, 2]\n", "line 1 is not a JSON object"),
     "no text": ("a.jsonl", b"\xff\xfe{}\n", "line 1 is not JSON: "),
-    "no keys": ("a.jsonl", b"{}\n", "line 1 is not a recorded game or position: no entry 'rev'"),
+    "no keys": (
+        "a.jsonl",
+        b"{}\n",
+        "recorded game or position: it has no entry 'rev'",
+    ),
     "actions are no list": ("a.jsonl", first_game(actions=7), "line 2 is not a recorded game"),
     "an action is no object": ("a.jsonl", first_game(actions=[7]), "line 2 is not a recorded game"),
     "no submission": ("a.jsonl", first_game(actions=[{"p": 3}]), "no entry 'm'"),
