@@ -236,7 +236,7 @@ def exit_code(command: Callable[..., Any], *arguments: Any) -> int:
     except BrokenPipeError:
         raise
     except OSError as error:
-        fail(error, 1 if error.errno in _DISK_ERRORS else 2)
+        fail(error, code_of(error))
     except (ValueError, ImportError, DependencyNotInstalled) as error:
         fail(missing(error) or error)
     except KeyboardInterrupt as interrupt:
@@ -256,6 +256,12 @@ def _forget_interrupt() -> None:
 
 _DISK_ERRORS = {errno.ENOSPC, errno.EFBIG, errno.EIO, errno.EROFS}
 _DISK_ERRORS |= {errno.EDQUOT} if hasattr(errno, "EDQUOT") else set()
+
+
+def code_of(error: OSError) -> int:
+    """Return the exit code for an error of a file: 1 for a disk that is full or fails, else 2."""
+    return 1 if error.errno in _DISK_ERRORS else 2
+
 
 EXTRAS = {
     "neural": ("torch", "safetensors"),
@@ -287,6 +293,6 @@ def fail(error: object, code: int = 2) -> NoReturn:
 
 def print_error(error: object) -> None:
     """Print an error on stderr; one of the system without its number."""
-    if isinstance(error, OSError) and error.filename and error.strerror:
-        error = f"{error.filename}: {error.strerror}"
+    if isinstance(error, OSError) and error.strerror:
+        error = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     print(f"error: {error}", file=sys.stderr)

@@ -7,7 +7,6 @@ The networks in `actor.safetensors`, which the package plays, contain no code.
 from __future__ import annotations
 
 import json
-import pickle
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -31,8 +30,8 @@ def resume(
             model = kind.load(checkpoint, envs, **more)
             if hasattr(model, "replay_buffer"):
                 model.load_replay_buffer(replay_file(checkpoint))
-        except (OSError, EOFError, ImportError, ValueError, pickle.UnpicklingError) as error:
-            print(f"{checkpoint} is not complete: {error}")  # a kill while it was written
+        except Exception as error:  # of archives, torch and stable-baselines3: it was cut off
+            print(f"{checkpoint} is not complete: {error}")
             continue
         model.set_random_seed((config["seed"] + model.num_timesteps) % 2**32)
         print(f"resumes from {checkpoint}")

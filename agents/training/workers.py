@@ -7,6 +7,7 @@ machine end with the process that started them.
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 import time
@@ -51,7 +52,7 @@ class Workers(NamedTuple):
 
         Raises:
             ImportError: joblib or Ray is not installed.
-            OSError: the cluster has lost a call again and again.
+            OSError: a process was killed; one of a cluster, again and again.
         """
         yield from self._made(calls, is_ordered=True)
 
@@ -75,6 +76,7 @@ ALONE = Workers()
 def _here(calls: Iterable[Call], jobs: int, is_ordered: bool) -> Iterator[Any]:
     """Yield the results of calls by joblib, which makes them in this process if `jobs` is 1."""
     import joblib
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
 
     kind = "generator" if is_ordered else "generator_unordered"
     run = joblib.Parallel(jobs, return_as=kind, pre_dispatch=jobs, batch_size=1)
@@ -82,6 +84,9 @@ def _here(calls: Iterable[Call], jobs: int, is_ordered: bool) -> Iterator[Any]:
     try:
         for result in made:  # noqa: UP028 - `yield from` would close it with a warning
             yield result
+    except TerminatedWorkerError as error:
+        message = "a process that makes calls was killed, such as for lack of memory"
+        raise OSError(errno.EIO, message) from error
     finally:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".*have been cancelled")  # no longer needed
@@ -156,4 +161,4 @@ def _result(ray: Any, reference: Any) -> Any:
     except ray.exceptions.RayTaskError as error:
         raise error.cause from None
     except ray.exceptions.RayError as error:
-        raise OSError(f"the Ray cluster has lost a call: {error}") from error
+        raise OSError(errno.EIO, f"the Ray cluster has lost a call: {error}") from error

@@ -48,8 +48,11 @@ STATIC = Path(__file__).parent / "static"
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
-def visitor_of(request: Request, response: Response) -> Visitor:
-    """Return the visitor of a request, a new one if it has no valid cookie."""
+async def visitor_of(request: Request, response: Response) -> Visitor:
+    """Return the visitor of a request, a new one if it has no valid cookie.
+
+    It is no plain function, which FastAPI would call in threads beside each other.
+    """
     visitors: Visitors = request.app.state.visitors
     visitor = visitors.find(cookie_of(request.headers))
     if visitor is None:

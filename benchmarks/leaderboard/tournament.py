@@ -42,7 +42,7 @@ from afterstate.agents.training.commands import markdown, sigterm_raises, uninte
 from afterstate.agents.training.workers import Workers
 from afterstate.commands.seats import player_of_daihinmin
 from afterstate.envs import durable_files, json_files
-from afterstate.envs.commands import fail, print_error
+from afterstate.envs.commands import code_of, fail, print_error
 from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.rules import N_PLAYERS
 from afterstate.envs.messages import named
@@ -250,7 +250,9 @@ def run(args: Tournament) -> int:
             make(name)
         cycles = draw_cycles(args.players, args.cycles, args.seed, args.duplicate)
         file = _RowFile(args.rows) if args.rows else None
-    except (ValueError, TypeError, ImportError, AttributeError, OSError) as error:
+    except OSError as error:
+        fail(error, code_of(error))
+    except (ValueError, TypeError, ImportError, AttributeError) as error:
         fail(error)
     rows: list[Row] = []
     try:

@@ -6,7 +6,9 @@ import json
 import signal
 import subprocess
 import sys
+import zlib
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -189,6 +191,26 @@ def test_a_run_with_damaged_settings_is_not_resumed(text: str | None, tmp_path: 
         file.write_text(text)
     with pytest.raises(SystemExit, match=r"cannot resume: .*settings\.json"):
         sb3_checkpoints.resume(None, [], tmp_path, {"seed": 1}, None)
+
+
+@pytest.mark.parametrize(
+    "error", [AssertionError("No data found"), NotImplementedError(), zlib.error(), RuntimeError()]
+)
+def test_checkpoints_that_cannot_be_read_are_passed_over(error: Exception, tmp_path: Path) -> None:
+    """Cut off or with changed bits, they raise errors of all kinds."""
+    whole = SimpleNamespace(num_timesteps=3, set_random_seed=lambda _: None)
+
+    def load(checkpoint: Path, _: Any) -> Any:
+        if checkpoint.name == "damaged":
+            raise error
+        return whole
+
+    (tmp_path / "settings.json").write_text('{"seed": 1, "n_timesteps": 5}')
+    kind, paths = SimpleNamespace(load=load), [Path("whole"), Path("damaged")]
+    config = {"seed": 1, "n_timesteps": 9}
+    assert sb3_checkpoints.resume(kind, paths, tmp_path, config, None) is whole
+    with pytest.raises(SystemExit, match="no checkpoint is complete"):
+        sb3_checkpoints.resume(kind, paths[1:], tmp_path, config, None)
 
 
 def test_learning_rate_falls_to_zero_and_no_further() -> None:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import shutil
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 pytest.importorskip("fastapi")
 
+from fastapi.routing import APIRoute
+
 from afterstate.web import game_2048
+from afterstate.web.server import create_app
 from afterstate.web.settings import Limits
 from afterstate.web.thinking.pool import Refusal
 from afterstate.web.visitors import DAY, Visitor, Visitors
@@ -32,6 +37,17 @@ def with_game(visitors: Visitors, address: str) -> tuple[str, Visitor]:
 def files(folder: Path) -> set[str]:
     """Return the names of the visitors' files."""
     return {path.name for path in folder.iterdir()} - {"lock"}
+
+
+def test_no_part_of_a_request_runs_in_a_thread_beside_others(tmp_path: Path) -> None:
+    """Visitors have no lock: in threads, two new ones could forget the same visitor."""
+    app: Any = create_app(tmp_path).app
+    routes = [each for each in app.routes if isinstance(each, APIRoute)]
+    of_visitors = [each for each in routes if each.dependant.dependencies]
+    for route in of_visitors:
+        calls = [route.endpoint, *(each.call for each in route.dependant.dependencies)]
+        assert all(inspect.iscoroutinefunction(call) for call in calls), route.path
+    assert len(of_visitors) > 15
 
 
 def test_an_address_forgets_only_its_own_visitors(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import subprocess
@@ -69,6 +70,18 @@ def test_calls_may_be_without_end(jobs: int | None) -> None:
     results = Workers(jobs).results(partial(abs, -number) for number in count())
     assert list(islice(results, 20)) == list(range(20))
     results.close()
+
+
+def end() -> None:
+    """Kill the process, as a system without memory does."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="kills a process")
+def test_a_killed_process_is_a_failure_of_the_system() -> None:
+    with pytest.raises(OSError, match="a process that makes calls was killed") as failure:
+        list(Workers(2).results([partial(abs, -1), end, partial(abs, -2)]))
+    assert failure.value.errno == errno.EIO  # the command ends with 1
 
 
 # A cluster of two machines, started as two on this one
