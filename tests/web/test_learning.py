@@ -31,7 +31,7 @@ def test_a_network_learns_stops_goes_on_and_plays(server: Server) -> None:
     first = wait_for(visitor, 2)
     assert first["running"] and first["sample"]["score"] > 0
     status, text = other.refused("learn/start", seconds=5)
-    assert status == 503 and "other visitors are learning" in text
+    assert status == 503 and "networks of other visitors have all places" in text
     other.post("2048/new", seed=1)
     other.post("2048/hint", player={"name": "expectimax"})
     assert not visitor.post("learn/stop")["running"]

@@ -36,7 +36,7 @@ function moves(hint) {
   });
   const heads = ["move", name, "to the best", ...(hint.visits ? ["visits"] : []), "relative"];
   if (!shown.length) return el("p", { className: "dim" }, "This player gives no values.");
-  return scroll("Values", el("table", {}, el("thead", {}, el("tr", {}, ...heads.map((each) => el("th", { scope: "col" }, each)))), el("tbody", {}, ...rows)));
+  return scroll("Values of the moves", el("table", {}, el("thead", {}, el("tr", {}, ...heads.map((each) => el("th", { scope: "col" }, each)))), el("tbody", {}, ...rows)));
 }
 
 function line(steps) {
@@ -52,7 +52,7 @@ function outcomes(hint) {
   );
   const heads = ["tile", "probability (%)", "value", "to the mean"];
   return el("details", {}, el("summary", {}, `Values by outcome of ${NAMES[hint.action]} (mean ${number(mean)})`),
-    scroll("Values", el("table", {}, el("thead", {}, el("tr", {}, ...heads.map((each) => el("th", { scope: "col" }, each)))), el("tbody", {}, ...rows))));
+    scroll("Values by outcome", el("table", {}, el("thead", {}, el("tr", {}, ...heads.map((each) => el("th", { scope: "col" }, each)))), el("tbody", {}, ...rows))));
 }
 
 // Draws the moves of the root, their most visited outcomes, and the moves of these.

@@ -309,6 +309,7 @@ class Game {
 
   async keepRunning() {
     const me = (this.running = {});
+    me.stopped = new Promise((resolve) => { me.stop = resolve; });
     const from = this.state.max_tile;
     const isReached = () => from < Number(this.until.value) && this.state.max_tile >= Number(this.until.value);
     this.runButton.textContent = "Pause (R)";
@@ -341,12 +342,13 @@ class Game {
       const { played } = this.rest;
       if (this.delay === 0 && played.length > 1) this.board.show(played.splice(0, played.length - 1).at(-1).board);
       this.showNext();
-      await wait(Math.max(this.delay ? 4 : 0, (this.delay || 16) - (performance.now() - start)));
+      await Promise.race([wait(Math.max(this.delay ? 4 : 0, (this.delay || 16) - (performance.now() - start))), me.stopped]);
       start = performance.now();
     }
   }
 
   async stop() {
+    this.running?.stop();
     this.running = null;
     this.runButton.textContent = "Run (R)";
     await post("stop").catch(() => {});

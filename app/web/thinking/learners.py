@@ -96,6 +96,10 @@ class _Learner:
             self.error = str(error)
 
 
+FULL = "networks of other visitors have all places, try again in some minutes"
+"""What a visitor is told for whom there is no place."""
+
+
 class Learners:
     """The learners of all visitors.
 
@@ -116,7 +120,7 @@ class Learners:
         self.forget(visitor)
         self._forget_idle()
         if len(self._by_visitor) >= self._limits.learners:
-            raise Refusal(503, "other visitors are learning, try again in some minutes")
+            raise Refusal(503, FULL)
         from afterstate.web.thinking import learning
 
         learner = _Learner(await new_worker(learning.work), seed)
@@ -124,7 +128,7 @@ class Learners:
         self.forget(visitor)  # one that was started meanwhile
         if len(self._by_visitor) >= self._limits.learners:
             learner.worker.end()
-            raise Refusal(503, "other visitors are learning, try again in some minutes")
+            raise Refusal(503, FULL)
         self._by_visitor[visitor] = learner
         return self.resume(visitor, seconds)
 

@@ -109,7 +109,7 @@ def test_arrows_scroll_the_values_and_move_no_tile(open_page: Open) -> None:
     page.keyboard.press("?")
     page.wait_for_selector("text=Best move:")
     before = board(page)
-    page.get_by_role("region", name="Values").first.focus()
+    page.get_by_role("region", name="Values of the moves").focus()
     page.keyboard.press("ArrowDown")
     page.wait_for_timeout(300)
     assert board(page) == before
@@ -324,6 +324,21 @@ def test_a_hint_is_shown_as_that_of_its_player(open_page: Open) -> None:
     assert not page.locator("text=What the network sees").count()
 
 
+def test_a_key_ends_the_slowest_run_at_once(open_page: Open) -> None:
+    """A move of this run takes a second."""
+    page = open_page("2048")
+    start_of_2048(page, 1)
+    page.get_by_label("Player", exact=True).select_option("ntuple")
+    page.get_by_label("Speed").fill("0")
+    n_moves = page.locator(".numbers dd").nth(2)
+    page.get_by_role("button", name="Run").click()
+    for number in ("1", "2"):
+        sync_api.expect(n_moves).to_have_text(number)
+    page.get_by_role("button", name="Pause").click()
+    press_a_legal_arrow(page)
+    sync_api.expect(n_moves).to_have_text("3", timeout=500)
+
+
 def test_a_run_stops_at_the_tile_that_is_chosen_meanwhile(open_page: Open) -> None:
     page = open_page("2048")
     start_of_2048(page, 1)
@@ -403,7 +418,7 @@ def test_a_tree_that_is_cut_shows_that_it_scrolls(
     tree = page.get_by_role("region", name="Tree")
     assert tree.evaluate("(node) => node.scrollWidth > node.clientWidth") == is_cut
     assert "local" in tree.evaluate("(node) => getComputedStyle(node).backgroundAttachment")
-    values = page.get_by_role("region", name="Values").first
+    values = page.get_by_role("region", name="Values of the moves")
     assert values.evaluate("(node) => node.scrollWidth <= node.clientWidth")
 
 
