@@ -138,12 +138,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _repair_streams() -> None:
     """Replace closed streams, and let those of other encodings than UTF-8 take all characters."""
-    for name in ("stdout", "stderr"):
-        stream: Any = getattr(sys, name)
-        if stream is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
-        else:
-            stream.reconfigure(errors="backslashreplace")
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")
+    streams: list[Any] = [sys.stdout, sys.stderr]
+    for stream in streams:
+        stream.reconfigure(errors="backslashreplace")
 
 
 def _run_words(words: Sequence[str]) -> int:
