@@ -95,7 +95,6 @@ ALLOWED = {
     "examples/sb3_2048.py: stable_baselines3": TRAINS,
     "examples/sb3_callbacks.py: stable_baselines3": TRAINS,
     "examples/sb3_checkpoints.py: load_replay_buffer": CHECKPOINT,
-    "examples/sb3_checkpoints.py: pickle": "only its error; " + CHECKPOINT,
     "examples/sb3_daihinmin.py: stable_baselines3": TRAINS,
     "examples/sb3_settings.py: sb3_contrib": TRAINS,
     "examples/sb3_settings.py: stable_baselines3": TRAINS,
