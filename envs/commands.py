@@ -21,8 +21,6 @@ from typing import (
     get_type_hints,
 )
 
-from gymnasium.error import DependencyNotInstalled
-
 from afterstate.envs.messages import shown
 
 T = TypeVar("T")
@@ -237,12 +235,21 @@ def exit_code(command: Callable[..., Any], *arguments: Any) -> int:
         raise
     except OSError as error:
         fail(error, code_of(error))
-    except (ValueError, ImportError, DependencyNotInstalled) as error:
+    except (ValueError, ImportError) as error:
         fail(missing(error) or error)
     except KeyboardInterrupt as interrupt:
         print(*interrupt.args, file=sys.stderr)
         _forget_interrupt()
         return 130
+    except _missing_package() as error:
+        fail(error)
+
+
+def _missing_package() -> type[Exception]:
+    """Return the error of gymnasium for a package of an extra."""
+    from gymnasium.error import DependencyNotInstalled
+
+    return DependencyNotInstalled
 
 
 def _forget_interrupt() -> None:
