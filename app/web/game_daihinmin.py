@@ -35,7 +35,7 @@ MAX_EVENTS = 2000
 Places = Annotated[list[int], Field(min_length=N_PLAYERS, max_length=N_PLAYERS)]
 """Finishing places of a game by player."""
 Event = Annotated[str, Field(max_length=200)]
-"""What happened, in words, with players as `{number}`."""
+"""An event of a game in words, with players as `{number}`."""
 
 
 class Match(BaseModel):
@@ -52,7 +52,7 @@ class Match(BaseModel):
     places: list[list[int]] = Field(default_factory=list)
     """Finishing places by player of the games that are over."""
     events: Annotated[list[Event], Field(max_length=MAX_EVENTS)] = Field(default_factory=list)
-    """What happened so far, in all games."""
+    """The latest events of all games so far."""
 
     @field_validator("players")
     @classmethod

@@ -51,7 +51,7 @@ LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 async def visitor_of(request: Request, response: Response) -> Visitor:
     """Return the visitor of a request, a new one if it has no valid cookie.
 
-    It is no plain function, which FastAPI would call in threads beside each other.
+    FastAPI calls coroutines one at a time; plain functions it would call in several threads.
     """
     visitors: Visitors = request.app.state.visitors
     visitor = visitors.find(cookie_of(request.headers))

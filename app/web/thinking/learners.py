@@ -97,7 +97,7 @@ class _Learner:
 
 
 FULL = "networks of other visitors have all places, try again in some minutes"
-"""What a visitor is told for whom there is no place."""
+"""The reason of a refusal when as many networks are kept as the limits allow."""
 
 
 class Learners:

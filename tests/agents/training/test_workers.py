@@ -110,7 +110,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 class Result(NamedTuple):
-    """What a call returns: its number, and the times that it was begun."""
+    """The result of a call: its number, the times that it was begun, and its node."""
 
     number: int
     n_begun: int
@@ -161,7 +161,7 @@ COMMANDS = {
     "daihinmin-policy": "train daihinmin-policy --out run --games 4000",
 }
 FILES = {"log": "moves.npy", "rank": "run/games/*", "daihinmin-policy": "run/ascent.npz"}
-"""What the commands write about the games alone, without times."""
+"""The files of the commands that depend on the games alone, not on times."""
 
 
 def kill_a_worker(run: subprocess.Popen[bytes]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.browsers import needs_browser
-from tests.web.browser.test_views import me, start_of_match
+from tests.web.browser.test_views import answer_dialogs, me, start_of_match, start_to_watch
 from tests.web.conftest import Server
 
 sync_api = pytest.importorskip("playwright.sync_api")
@@ -17,14 +17,6 @@ pytestmark = [pytest.mark.slow, *needs_browser]
 
 DATA = Path(__file__).parents[2] / "data" / "daihinmin"
 Open = Callable[..., Any]
-
-
-def start_to_watch(page: Any, speed: str = "0") -> None:
-    """Start a match of five players."""
-    page.get_by_label("watch five players").check()
-    page.get_by_label("Speed").select_option(speed)
-    page.get_by_role("button", name="Start").click()
-    page.wait_for_selector("ol.log li")
 
 
 def second_window(page: Any) -> Any:
@@ -58,6 +50,7 @@ def test_buttons_keep_the_focus_and_clicks_while_others_play(open_page: Open) ->
     page.wait_for_selector(f"ol.log li:nth-child({n_events + 2})")
     page.mouse.up()
     sync_api.expect(page.get_by_role("button", name="Continue")).to_be_focused()
+    page.wait_for_timeout(500)  # what was asked before is answered
     page.get_by_role("button", name="Step").focus()
     n_events = page.locator("ol.log li").count()
     page.keyboard.press("Enter")
@@ -86,7 +79,7 @@ def test_enter_in_a_field_starts_a_match(open_page: Open) -> None:
 def test_a_running_match_is_given_up_only_if_agreed(open_page: Open, is_agreed: bool) -> None:
     page = open_page("daihinmin")
     start_of_match(page)
-    page.on("dialog", lambda dialog: dialog.accept() if is_agreed else dialog.dismiss())
+    answer_dialogs(page, is_agreed)
     page.locator("summary", has_text="New match").click()
     page.get_by_label("Seed").fill("4")
     page.get_by_role("button", name="Start").click()
@@ -148,10 +141,8 @@ def test_an_outage_with_all_hands_shown_is_said(open_page: Open) -> None:
 
 def test_a_reload_keeps_all_that_happened(open_page: Open) -> None:
     page = open_page("daihinmin")
-    page.get_by_label("watch five players").check()
     page.get_by_role("spinbutton", name="Games").fill("2")
-    page.get_by_label("Speed").select_option("0")
-    page.get_by_role("button", name="Start").click()
+    start_to_watch(page)
     page.get_by_role("button", name="Next game").click(timeout=60_000)
     page.wait_for_selector("text=The match is over", timeout=60_000)
     before = page.locator("ol.log").inner_text()

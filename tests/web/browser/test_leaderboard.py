@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.browsers import needs_browser
-from tests.web.browser.test_views import me, press_a_legal_arrow, start_of_match
+from tests.web.browser.test_views import answer_dialogs, me, press_a_legal_arrow, start_of_match
 
 sync_api = pytest.importorskip("playwright.sync_api")
 leaderboard = pytest.importorskip("afterstate.web.leaderboard")
@@ -49,7 +49,7 @@ def test_any_game_of_a_cycle_is_watched(open_page: Open) -> None:
 def test_a_running_match_is_left_only_if_agreed(open_page: Open, is_agreed: bool) -> None:
     page = open_page("daihinmin")
     start_of_match(page)
-    page.on("dialog", lambda dialog: dialog.accept() if is_agreed else dialog.dismiss())
+    answer_dialogs(page, is_agreed)
     page.locator("nav a", has_text="Leaderboard").click()
     page.get_by_role("button", name="Watch sample client").click()
     page.wait_for_timeout(1000)
@@ -62,7 +62,7 @@ def test_a_replay_keeps_the_running_game_unless_agreed(open_page: Open, is_agree
     page.get_by_label("Player", exact=True).select_option("ntuple")
     press_a_legal_arrow(page)
     before = me(page)["game_2048"]
-    page.on("dialog", lambda dialog: dialog.accept() if is_agreed else dialog.dismiss())
+    answer_dialogs(page, is_agreed)
     page.goto(page.url.partition("#")[0] + "#2048/watch/5/reward//1")
     page.wait_for_timeout(1000)
     assert (me(page)["game_2048"]["seed"] == before["seed"]) != is_agreed

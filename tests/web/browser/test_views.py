@@ -66,6 +66,19 @@ def start_of_match(page: Any, seed: int = 3) -> None:
     page.wait_for_selector("text=Your turn")
 
 
+def start_to_watch(page: Any, speed: str = "0") -> None:
+    """Start a match of five players."""
+    page.get_by_label("watch five players").check()
+    page.get_by_label("Speed").select_option(speed)
+    page.get_by_role("button", name="Start").click()
+    page.wait_for_selector("ol.log li")
+
+
+def answer_dialogs(page: Any, is_agreed: bool) -> None:
+    """Agree to all questions of a page, or to none."""
+    page.on("dialog", lambda dialog: dialog.accept() if is_agreed else dialog.dismiss())
+
+
 # Keys and focus
 
 
@@ -91,10 +104,8 @@ def test_enter_on_a_link_follows_it_and_plays_no_card(open_page: Open) -> None:
 
 def test_enter_deals_the_next_game_and_all_that_happened_is_listed(open_page: Open) -> None:
     page = open_page("daihinmin")
-    page.get_by_label("watch five players").check()
     page.get_by_role("spinbutton", name="Games").fill("2")
-    page.get_by_label("Speed").select_option("0")
-    page.get_by_role("button", name="Start").click()
+    start_to_watch(page)
     page.wait_for_selector("text=Next game", timeout=60_000)
     n_before = page.locator("ol.log li").count()
     page.keyboard.press("Enter")
@@ -150,7 +161,7 @@ def test_keys_that_choose_a_player_keep_the_focus_until_enter(open_page: Open) -
 def test_a_running_game_is_given_up_only_if_agreed(open_page: Open, is_agreed: bool) -> None:
     page = open_page("2048")
     press_a_legal_arrow(page)
-    page.on("dialog", lambda dialog: dialog.accept() if is_agreed else dialog.dismiss())
+    answer_dialogs(page, is_agreed)
     page.keyboard.press("n")
     page.wait_for_timeout(500)
     assert (me(page)["game_2048"]["n_moves"] == 0) == is_agreed
@@ -382,7 +393,7 @@ def test_a_new_match_takes_the_place_of_a_recorded_game(open_page: Open) -> None
     page.wait_for_selector("text=The cards are dealt.")
     page.keyboard.press("ArrowRight")
     assert not page.locator("text=Your turn").count()
-    page.on("dialog", lambda dialog: dialog.accept())
+    answer_dialogs(page, True)
     page.locator("summary", has_text="New match").click()
     page.get_by_role("button", name="Start").click()
     page.wait_for_selector("text=Your turn")
