@@ -49,7 +49,7 @@ class Visitor:
 
     def refused(self, path: str, **body: Any) -> tuple[int, str]:
         """Return status and message of a refused request."""
-        answer = self.client.post(f"/api/{path}", json=body)
+        answer = self.send(path, json=body)
         assert answer.status_code >= 400, answer.text
         return answer.status_code, answer.json()["detail"]
 
