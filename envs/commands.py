@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import sys
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
@@ -142,6 +143,8 @@ def registry() -> Any:
     made = ConstructorRegistry()
     made.primitive_rule(_number_rule)
     made.primitive_rule(_text_rule)
+    made.primitive_rule(_several_rule)
+    made.primitive_rule(_json_rule)
     return made
 
 
@@ -182,6 +185,57 @@ def _text_rule(info: Any) -> Any:
         is_instance=lambda value: isinstance(value, kind) or (is_optional and value is None),
         str_from_instance=lambda value: ["none" if value is None else str(value)],
     )
+
+
+def _several_rule(info: Any) -> Any:
+    """Return the rule by which tyro reads integers or texts, or `none`; None for other types."""
+    from tyro.constructors import PrimitiveConstructorSpec
+
+    kind = _plain(info.type)
+    if kind not in (list[int], tuple[int, ...], list[str]):
+        return None
+    made_of = get_origin(kind)
+    read = str if kind == list[str] else _integer
+    return PrimitiveConstructorSpec(
+        nargs="*",
+        metavar="[STR ...]" if read is str else "[INT ...]",
+        instance_from_str=lambda words: made_of(
+            () if [word.lower() for word in words] == ["none"] else map(read, words)
+        ),
+        is_instance=lambda value: isinstance(value, made_of),
+        str_from_instance=lambda value: [str(each) for each in value] or ["none"],
+    )
+
+
+def _integer(word: str) -> int:
+    """Return the integer of a word of a command line."""
+    return cast(int, _number(word, int, "an integer", False))
+
+
+def _json_rule(info: Any) -> Any:
+    """Return the rule by which tyro reads a text or a list, in JSON; None for other types."""
+    from tyro.constructors import PrimitiveConstructorSpec
+
+    kinds = get_args(info.type)
+    if str not in kinds or all(get_origin(each) is not list for each in kinds):
+        return None
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="STR|JSON",
+        instance_from_str=lambda words: _text_or_list(words[0]),
+        is_instance=lambda value: isinstance(value, (str, list)),
+        str_from_instance=lambda value: [value if isinstance(value, str) else json.dumps(value)],
+    )
+
+
+def _text_or_list(word: str) -> Any:
+    """Return a word of a command line, or the list if it is one in JSON."""
+    if not word.startswith("["):
+        return word
+    try:
+        return json.loads(word)
+    except ValueError as error:
+        raise ValueError(f"must be a text or a list in JSON, got {shown(word)} ({error})") from None
 
 
 def _path(word: str) -> Path:

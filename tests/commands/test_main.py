@@ -120,6 +120,8 @@ def test_wrong_files_and_settings_end_with_2(
         ("train ntuple --out a --learner.rte 1", "'--learner.rte', did you mean --learner.rate?"),
         ("train value --out a --learner.rule tcc", "there is no option '--learner.rule'"),
         ("train ntuple --out a --learner.rule tcc", "--learner.rule must be one of tc, td, got"),
+        ("train ntuple --out a --network.stages x", "--network.stages must be an integer, got 'x'"),
+        ("train ntuple --out a --network.tuples [[0", "--network.tuples must be a text or a list"),
         ("list player", "what must be one of all, environments, players, networks, got 'player'"),
         ("play", "afterstate play must be followed by one of 2048, daihinmin, got nothing; see"),
         ("prune a", "small must be given; see afterstate prune --help"),

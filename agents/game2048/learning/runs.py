@@ -132,7 +132,7 @@ class NetworkSettings:
 
     tuples: str | list[list[int]] = "4x6"
     """4x6, 5x6, 8x6, 5x4 or several joined by +, or the cells of each tuple, numbered on 4x4
-    cells."""
+    cells, such as [[0, 1, 2, 3], [4, 5, 6, 7]]."""
     size: tuple[int, int] = (4, 4)
     """Rows and columns of the board."""
     stages: list[int] = field(default_factory=list)
