@@ -81,12 +81,23 @@ def _network(path: Path) -> dict[str, Any]:
     page = path.with_suffix(".json")
     facts = json_files.read(page) if page.exists() else {}
     return {
+        "player": _player(path),
         "file": path.name,
         "game": "Daihinmin" if path.parts[-3] == "daihinmin" else "2048",
         "size": f"{path.stat().st_size / 1e6:.2f} MB",
         "score": _score(facts),
         "learned from": _origin(facts),
     }
+
+
+def _player(path: Path) -> str:
+    """Return the player that chooses by a network."""
+    name, _, number = path.stem.partition("_")
+    if path.parts[-3] == "daihinmin":
+        return f"daihinmin-{name}"
+    if name in ("ntuple", "value"):
+        return "ntuple" if name == "ntuple" else "value-net"
+    return f"policy-net,layers={number}" if number else f"policy-net,algorithm={name}"
 
 
 def _score(facts: dict[str, Any]) -> str:

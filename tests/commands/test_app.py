@@ -50,7 +50,10 @@ def test_the_command_lists_environments_and_players(tmp_path: Path) -> None:
     ids = [each["id"] for each in listed["environments"]]
     assert ids == ["Game2048-v0", "Game2048Flat-v0", "Daihinmin-v0", "daihinmin_v0"]
     assert [each["name"] for each in listed["players"]] == agents.names()
-    assert {"ntuple.npz", "rank.safetensors"} <= {each["file"] for each in listed["networks"]}
+    by_player = {each["player"]: each["file"] for each in listed["networks"]}
+    assert by_player["ntuple"] == "ntuple.npz" and by_player["daihinmin-rank"] == "rank.safetensors"
+    assert by_player["policy-net,layers=2"] == "policy_2.safetensors"
+    assert len(by_player) == len(listed["networks"])
 
 
 @pytest.mark.parametrize("name", ["Game2048-v0", "Daihinmin-v0"])
