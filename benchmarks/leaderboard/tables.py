@@ -319,16 +319,13 @@ def _strength(axes: Any, ranked: Sequence[Result], unit: str) -> None:
         return
     figure = axes.figure
     axes.remove()
-    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
+    left, right = figure.subplots(1, 2, width_ratios=(2, 1))
     _plot_strength(left, ranked, front(ranked))
     left.set(xscale="log", yscale="log", xlabel=label, ylabel=unit)
     strongest = sorted(ranked, key=lambda each: each.points)[-N_STRONGEST:]
-    _plot_strength(right, strongest, [each for each in front(ranked) if each in strongest])
-    right.set(xscale="log", xlabel=label, title=f"the strongest {N_STRONGEST}")
-    right.yaxis.set_major_formatter("{x:,.0f}")
-    right.get_legend().remove()
+    _plot_strongest(right, strongest)
+    right.set(xlabel=f"mean {unit}", title=f"the strongest {N_STRONGEST}, time per {per}")
     _name(left, [each for each in ranked if each not in strongest], ranked)
-    _name(right, strongest, strongest)
 
 
 N_STRONGEST = 6
@@ -348,6 +345,20 @@ def _plot_strength(axes: Any, shown: Sequence[Result], best: Sequence[Result]) -
     axes.legend(loc="lower right", fontsize="small")
     axes.grid(alpha=0.3)
     axes.margins(x=0.18, y=0.08)
+
+
+def _plot_strongest(axes: Any, ascending: Sequence[Result]) -> None:
+    """Plot a line for each player, with its interval, name and time."""
+    for i, each in enumerate(ascending):
+        error = [[max(0, each.points - each.low)], [max(0, each.high - each.points)]]
+        color = family_color(each.name)
+        axes.errorbar(each.points, i, xerr=error, marker="o", color=color, capsize=2)
+    names = [f"{each.name.replace(', ', chr(10), 1)}\n{_time(each.seconds)}" for each in ascending]
+    axes.set_yticks(range(len(names)), names)
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.locator_params(axis="x", nbins=4)
+    axes.grid(alpha=0.3)
+    axes.margins(y=0.1)
 
 
 FAMILIES = {
