@@ -53,6 +53,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Point the links of a page to the pages and files of the site."""
     uri = page.file.src_uri
     origin = _origins.get(uri, DOCS / uri)
+    if uri in _origins:  # results and notes are found behind the pages of docs
+        page.meta.setdefault("search", {"boost": 0.5})
     if origin.suffix != ".md":
         return markdown
     return _outside_of_code(markdown, lambda text: _relinked(text, origin, uri))
