@@ -170,10 +170,33 @@ def one_line(error: ValidationError, kind: Any = None) -> str:
         error: the error of pydantic.
         kind: the class of the settings, whose nearest name is suggested for an unknown one.
     """
-    errors = error.errors(include_url=False)
+    errors = _without_branches(error.errors(include_url=False))
     messages = list(dict.fromkeys(_message(each, kind) for each in errors[:MAX_MESSAGES]))
     more = len(errors) - MAX_MESSAGES
     return "; ".join(messages + [f"and {more} more errors"] * (more > 0))
+
+
+def _without_branches(errors: Sequence[Any]) -> list[Any]:
+    """Return errors with one for all kinds of value that a setting may have."""
+    merged: dict[Any, Any] = {}
+    for number, each in enumerate(errors):
+        *place, last = each["loc"] or ("",)
+        is_branch = each["type"] == _BRANCHES.get(last)
+        key = tuple(place) if is_branch else (*place, last, number)
+        expected = _WANTED[each["type"]] if is_branch else ""
+        if key in merged:
+            merged[key]["ctx"]["expected"] += f" or {expected}"
+        elif is_branch:
+            context = {"expected": expected}
+            merged[key] = {**each, "type": "literal_error", "loc": tuple(place), "ctx": context}
+        else:
+            merged[key] = each
+    return list(merged.values())
+
+
+_BRANCHES = {"str": "string_type", "int": "int_type", "float": "float_type", "bool": "bool_type"}
+"""The kind of error of each kind of value, by the name that pydantic adds to the setting's place
+where a setting may have several."""
 
 
 def _known_names(kind: Any, path: Sequence[str | int]) -> list[str]:

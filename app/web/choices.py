@@ -40,6 +40,7 @@ class Choice(NamedTuple):
     settings: tuple[Setting, ...] = ()
     player: str = ""  # of `agents.make`; by default the name
     fixed: Mapping[str, Any] = MappingProxyType({})  # settings that visitors do not choose
+    values: str = "expected score to come"  # the meaning of the values of moves in a hint
 
     @property
     def made(self) -> str:
@@ -54,7 +55,8 @@ class Choice(NamedTuple):
     def as_json(self) -> dict[str, Any]:
         """Return the player as the page shows it."""
         settings = [setting._asdict() for setting in self.settings]
-        return {"name": self.name, "label": self.label, "made": self.made, "settings": settings}
+        facts = {"name": self.name, "label": self.label, "made": self.made, "values": self.values}
+        return {**facts, "settings": settings}
 
 
 _SELECT = ("sharp", "L-max", "G-max", "L-log", "G-log", "falling", "ave", "best")
@@ -94,20 +96,21 @@ CHOICES: dict[str, tuple[Choice, ...]] = {
                 Setting("tiles", "tiles", "annoying", choices=("annoying", "chance")),
                 Setting("cutoffs", "cutoffs", "worse", choices=("worse", "equal")),
             ),
+            values="evaluation",
         ),
         Choice("value-net", "Value network", (Setting("depth", "depth in moves", 1, 1, 2),)),
-        Choice("policy-net", "Policy network"),
+        Choice("policy-net", "Policy network", values="probability"),
         *(
-            Choice(name, label, player="policy-net", fixed=fixed)
-            for name, label, fixed in (
-                ("policy-2", "Policy network, 2 layers", {"layers": 2}),
-                ("maskable-ppo", "MaskablePPO", {"algorithm": "maskable-ppo"}),
-                ("ppo", "PPO", {"algorithm": "ppo"}),
-                ("qrdqn", "QR-DQN", {"algorithm": "qrdqn"}),
-                ("dqn", "DQN", {"algorithm": "dqn"}),
+            Choice(name, label, player="policy-net", fixed=fixed, values=values)
+            for name, label, fixed, values in (
+                ("policy-2", "Policy network, 2 layers", {"layers": 2}, "probability"),
+                ("maskable-ppo", "MaskablePPO", {"algorithm": "maskable-ppo"}, "probability"),
+                ("ppo", "PPO", {"algorithm": "ppo"}, "probability"),
+                ("qrdqn", "QR-DQN", {"algorithm": "qrdqn"}, "softmax of the action values"),
+                ("dqn", "DQN", {"algorithm": "dqn"}, "softmax of the action values"),
             )
         ),
-        Choice("reward", "Largest reward"),
+        Choice("reward", "Largest reward", values="reward"),
         Choice("random", "Random"),
     ),
     "daihinmin": (

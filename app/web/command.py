@@ -9,6 +9,7 @@ import socket
 import sys
 import threading
 import webbrowser
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,8 +38,9 @@ def run(options: Web) -> int:
     try:
         import uvicorn
 
-        from afterstate.web.connections import KEEP_SECONDS, Connection, Server
-        from afterstate.web.server import create_app, stop_searches
+        with _imports():
+            from afterstate.web.connections import KEEP_SECONDS, Connection, Server
+            from afterstate.web.server import create_app, stop_searches
     except ModuleNotFoundError as error:
         raise ImportError(_EXTRA) from error
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
@@ -50,6 +52,14 @@ def run(options: Web) -> int:
         settings |= {"http": Connection, "timeout_keep_alive": KEEP_SECONDS}
         Server(uvicorn.Config(app, **settings), partial(stop_searches, app.app)).run([listener])
     return 0
+
+
+def _imports() -> Any:
+    """Return the context of imports: a process of this command starts again if they compile."""
+    from afterstate.web.starting import without_compiler
+
+    is_own = sys.argv[1:2] == ["web"]
+    return without_compiler("AFTERSTATE_WEB_COMPILED") if is_own else nullcontext()
 
 
 def _announce(options: Web, port: int) -> None:

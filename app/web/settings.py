@@ -21,7 +21,7 @@ class Limits:
     """Networks that learn or wait for their visitor at the same time, of up to 770 MiB each."""
     learn_seconds: float = 300.0
     """Time that a network may learn, in seconds."""
-    idle_seconds: float = 300.0
+    idle_seconds: float = 60.0
     """Time after which a network that nobody uses makes room for another, in seconds."""
     visitors: int = 500
     """Visitors whose games are kept; the one longest away is forgotten for a new one."""

@@ -220,6 +220,8 @@ class _RowFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        if path.is_dir():
+            raise IsADirectoryError(f"rows must be a new file, got the folder {path}")
         path.touch(exist_ok=False)
         durable_files.sync_folder(path.parent)
         self._file = durable_files.open_to_append(path)

@@ -40,6 +40,16 @@ class Outer:
     inner: Inner = field(default_factory=Inner)
 
 
+def test_all_kinds_that_a_setting_may_have_are_in_one_message() -> None:
+    @settings
+    class Several:
+        a: str | int = 1
+        b: int = 2
+
+    with pytest.raises(ValueError, match=r"^a must be a string or an integer, got \[4\]; b must"):
+        Several(a=[4], b="x")  # type: ignore[arg-type]
+
+
 def test_settings_are_frozen_dataclasses_with_numpy_numbers_as_plain_ones() -> None:
     made = Outer(games=np.int64(3), moves=2e3)  # type: ignore[arg-type]
     assert is_dataclass(made) and type(made.games) is int

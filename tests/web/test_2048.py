@@ -93,6 +93,7 @@ def test_a_hint_is_the_move_of_the_player_with_all_values(visitor: Visitor) -> N
     assert values == player.evaluate(word)[0].tolist()
     assert sum(each["probability"] for each in hint["outcomes"]) == pytest.approx(1)
     assert hint["line"][0]["action"] == hint["action"]
+    assert hint["by"] == "expectimax of depth 1"
     mean = sum(each["probability"] * each["value"] for each in hint["outcomes"])
     after, reward, _ = (each[hint["action"]] for each in game_2048.afterstates(BOARD))
     assert hint["line"][0]["after"] == after

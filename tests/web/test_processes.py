@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import sys
 import time
 from functools import partial
 from multiprocessing.connection import Connection
@@ -13,7 +15,10 @@ import pytest
 
 pytest.importorskip("fastapi")
 
+from numba import njit
+
 from afterstate.web.settings import Limits
+from afterstate.web.thinking import preload
 from afterstate.web.thinking.learners import LOST, Learners, _Learner
 from afterstate.web.thinking.pool import PATIENCE, Refusal, Thinking, Worker
 
@@ -109,7 +114,26 @@ def test_a_process_that_has_torch_is_kept_for_players_that_need_it(
     asyncio.run(search())
     (first, _), *_ = asked
     kinds = [(pid == first, kind) for pid, kind in asked]
-    assert kinds == [(True, kind) for kind in ("hint", "load", "hint", "hint", "hint", "hint")]
+    expected = ("hint", "load", "hint", "hint", "hint", "load", "hint")
+    assert kinds == [(True, kind) for kind in expected]
+
+
+@pytest.mark.parametrize(
+    ("compiles", "has_started_again"), [(True, False), (True, True), (False, False)]
+)
+def test_a_process_starts_again_once_after_it_has_compiled(
+    compiles: bool, has_started_again: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The compiler takes memory that every process would share."""
+    started: list[list[str]] = []
+    warm_up = partial(njit(lambda x: x + 1), 1) if compiles else lambda: 2
+    monkeypatch.setattr("afterstate.web.thinking.workers.warm_up", warm_up)
+    monkeypatch.setattr(os, "execv", lambda _, words: started.append(words))
+    monkeypatch.setenv("AFTERSTATE_WEB_PLAYERS_COMPILED", "1")  # restored at the end
+    if not has_started_again:
+        monkeypatch.delenv("AFTERSTATE_WEB_PLAYERS_COMPILED")
+    preload.load()
+    assert started == ([sys.orig_argv] if compiles and not has_started_again else [])
 
 
 @pytest.mark.parametrize("gap", range(6))

@@ -5,31 +5,31 @@ import { el, number, scroll } from "./dom.js";
 
 const SEES = { "value-net": true, "policy-net": true };
 
-// Returns the nodes that show a hint.
+// Returns the nodes that show a hint of a player, one of those that visitors may choose.
 export function analysis(hint, board, player) {
   const nodes = [
     el("p", {}, "Best move: ", el("strong", {}, NAMES[hint.action]), ` (${number(hint.seconds * 1000, 1)} ms)`),
-    moves(hint),
+    moves(hint, player.values),
   ];
   const counts = Object.entries(hint.counts || {});
   if (counts.length) nodes.push(el("p", { className: "dim" }, counts.map(([name, n]) => `${number(n)} ${name}`).join(", ")));
-  if (hint.line) nodes.push(line(hint.line));
+  if (hint.line) nodes.push(line(hint));
   if (hint.outcomes) nodes.push(outcomes(hint));
   if (hint.tree) nodes.push(el("h3", {}, "Tree"), scroll("Tree", tree(hint)));
-  if (SEES[player]) nodes.push(el("h3", {}, "What the network sees"), planes(board));
+  if (SEES[player.made]) nodes.push(el("h3", {}, "What the network sees"), planes(board));
   return nodes;
 }
 
-function moves(hint) {
+function moves(hint, name) {
   const shown = hint.values || hint.probabilities || [];
-  const name = hint.values ? "expected score to come" : "probability";
+  const digits = name === "reward" || name.startsWith("expected") ? 0 : 3;
   const legal = shown.filter((each) => each != null);
   const [low, high] = [Math.min(...legal), Math.max(...legal)];
   const rows = NAMES.map((move, action) => {
     const value = shown[action];
     const share = high > low ? (value - low) / (high - low) : 1;
-    const cells = [el("th", { scope: "row" }, move), el("td", {}, value == null ? "" : number(value, hint.values ? 0 : 3))];
-    cells.push(el("td", {}, value == null ? "illegal" : number(value - high, hint.values ? 0 : 3)));
+    const cells = [el("th", { scope: "row" }, move), el("td", {}, value == null ? "" : number(value, digits))];
+    cells.push(el("td", {}, value == null ? "illegal" : number(value - high, digits)));
     if (hint.visits) cells.push(el("td", {}, number(hint.visits[action])));
     cells.push(el("td", {}, value == null ? "" : el("meter", { min: 0, max: 1, value: 0.02 + 0.98 * share, ariaLabel: `${move} relative to the best` })));
     return el("tr", { className: action === hint.action ? "best" : "" }, ...cells);
@@ -39,9 +39,9 @@ function moves(hint) {
   return scroll("Values of the moves", el("table", {}, el("thead", {}, el("tr", {}, ...heads.map((each) => el("th", { scope: "col" }, each)))), el("tbody", {}, ...rows)));
 }
 
-function line(steps) {
-  const pictures = steps.map((step, i) => picture(step.after, `${i + 1}. ${NAMES[step.action]}`));
-  return el("div", {}, el("h3", {}, "Principal line"), el("p", { className: "dim" }, "Afterstates of the best moves; after each comes the 2 of the median value."), el("div", { className: "strip" }, ...pictures));
+function line(hint) {
+  const pictures = hint.line.map((step, i) => picture(step.after, `${i + 1}. ${NAMES[step.action]}`));
+  return el("div", {}, el("h3", {}, "Principal line"), el("p", { className: "dim" }, `Afterstates of the best moves by ${hint.by}; after each comes the 2 of the median value.`), el("div", { className: "strip" }, ...pictures));
 }
 
 function outcomes(hint) {
@@ -51,7 +51,7 @@ function outcomes(hint) {
     el("tr", {}, el("td", {}, `${tileOf(each.exponent)} at ${place(each.cell)}`), el("td", {}, number(100 * each.probability, 1)), el("td", {}, number(each.value)), el("td", {}, number(each.value - mean))),
   );
   const heads = ["tile", "probability (%)", "value", "to the mean"];
-  return el("details", {}, el("summary", {}, `Values by outcome of ${NAMES[hint.action]} (mean ${number(mean)})`),
+  return el("details", {}, el("summary", {}, `Values by outcome of ${NAMES[hint.action]} by ${hint.by} (mean ${number(mean)})`),
     scroll("Values by outcome", el("table", {}, el("thead", {}, el("tr", {}, ...heads.map((each) => el("th", { scope: "col" }, each)))), el("tbody", {}, ...rows))));
 }
 

@@ -56,6 +56,7 @@ class Table {
     this.nLeft = 0; // cards in the hands that are shown
     this.playing = null; // the other players' moves, which end when it is another object or null
     this.stepper = null; // of a recorded game, which is then shown instead of the match
+    this.expected = null; // number and places of the leaderboard's game that is played again
     this.build(view);
     addEventListener("keydown", (event) => this.key(event), { signal });
     signal.addEventListener("abort", () => { this.playing = null; });
@@ -124,11 +125,13 @@ class Table {
   }
 
   async start() {
-    if (isRunning(this.state) && !confirm(GIVE_UP)) return;
+    const body = await attempt(() => this.newMatchBody());
+    if (!body || (isRunning(this.state) && !confirm(GIVE_UP))) return;
     await this.pause();
     await this.advancing;
-    const state = await attempt(() => post("daihinmin/new", this.newMatchBody()));
+    const state = await attempt(() => post("daihinmin/new", body));
     if (!state) return;
+    this.expected = null;
     this.stepNode.replaceChildren();
     this.stepper = null;
     this.events = [];
@@ -214,7 +217,15 @@ class Table {
     const { names, results, points, number: game, n_games } = this.state;
     const rows = names.map((name, player) => el("tr", {}, el("th", { scope: "row" }, name), el("td", {}, points[player]), el("td", {}, results.map((places) => places[player] + 1).join(" "))));
     const heads = ["player", "points", "places"].map((each) => el("th", { scope: "col" }, each));
-    this.results.replaceChildren(el("h3", {}, `Game ${game} of ${n_games}`), el("table", {}, el("thead", {}, el("tr", {}, ...heads)), el("tbody", {}, ...rows)));
+    this.results.replaceChildren(el("h3", {}, `Game ${game} of ${n_games}`), el("table", {}, el("thead", {}, el("tr", {}, ...heads)), el("tbody", {}, ...rows)), this.comparison(results));
+  }
+
+  // Says whether the leaderboard's game had the places of its row.
+  comparison(results) {
+    const { number: game, places } = this.expected || {};
+    if (!game || results.length < game) return "";
+    const same = places.every((place, player) => place === results[game - 1][player]);
+    return el("p", {}, `The places of the row are ${places.map((each) => each + 1).join(" ")}: ${same ? "the same" : "not the same"} as here in game ${game}.`);
   }
 
   // The legal plays that contain all selected cards.
@@ -329,7 +340,8 @@ class Table {
 
   async step() {
     this.playing = null;
-    await this.advance();
+    await this.advancing; // what the others are asked for already
+    if (!this.state.over && !this.state.is_mine) await this.advance();
     this.takeFocus();
   }
 
@@ -432,8 +444,8 @@ class Table {
   }
 
   stepKey(event) {
-    const moves = { ArrowLeft: -1, ArrowRight: 1 };
-    if (event.key in moves) this.stepper.go(this.stepper.at() + moves[event.key]);
+    const targets = { ArrowLeft: this.stepper.at() - 1, ArrowRight: this.stepper.at() + 1, Home: 0, End: Infinity };
+    if (event.key in targets) this.stepper.go(targets[event.key]);
     else if (event.key === "Escape") this.stepper.end();
     else return;
     event.preventDefault();
@@ -467,8 +479,9 @@ function gameOf(line, name) {
   }
 }
 
-export async function open(view, me, [action], signal) {
+export async function open(view, me, [action, game, places], signal) {
   const table = new Table(view, me, signal);
+  if (places) table.expected = { number: Number(game), places: places.split("-").map(Number) };
   table.showReveal();
   if (!me.match) return message("Choose four players and start a match.");
   await table.refresh();

@@ -154,10 +154,11 @@ class Game {
 
   // Starts a game unless the visitor keeps the one that is running.
   async start(body = null) {
-    if (this.state.n_moves && !this.state.over && !confirm("Give up the game that is running?")) return undefined;
+    const wanted = body || await attempt(() => ({ seed: seedOf(this.seedInput) }));
+    if (!wanted || (this.state.n_moves && !this.state.over && !confirm("Give up the game that is running?"))) return undefined;
     await this.settle();
     this.expected = null;
-    const state = await attempt(() => post("2048/new", body || { seed: seedOf(this.seedInput) }));
+    const state = await attempt(() => post("2048/new", wanted));
     if (!state) return undefined;
     this.show(state);
     say(`New game. ${describe(state.board)}`);
@@ -216,6 +217,7 @@ class Game {
 
   async undo() {
     await this.settle();
+    if (!this.state.can_undo) return say("There is no move to take back.");
     const state = await attempt(() => post("2048/undo", { turn: this.state.turn }));
     if (!state) return this.reload();
     this.show(state);
@@ -234,7 +236,7 @@ class Game {
     this.isAsking = true;
     try {
       await this.settle();
-      await this.ask(this.state.turn, this.player.chosen.made);
+      await this.ask(this.state.turn, this.player.chosen);
     } finally {
       this.isAsking = false;
     }
@@ -378,7 +380,10 @@ class Game {
       return input;
     });
     const begin = async () => {
-      if (await this.start({ board: inputs.map((each) => Number(each.value)) })) this.setup.replaceChildren();
+      if (await this.start({ board: inputs.map((each) => Number(each.value)) })) {
+        this.setup.replaceChildren();
+        this.board.node.focus();
+      }
     };
     const clear = () => inputs.forEach((each) => { each.value = 0; });
     this.setup.append(el("fieldset", {}, el("legend", {}, "Position"), el("div", { className: "cells" }, ...inputs), button("Start from here", begin, { className: "main" }), button("Clear", clear)));

@@ -49,7 +49,7 @@ class Leaderboard {
     this.node = el("section", { className: "panel", "aria-label": game },
       el("h2", {}, game === "2048" ? "2048" : "Daihinmin"),
       el("details", {}, el("summary", {}, "Figure"), this.figure),
-      scroll(`Results of ${game}`, el("table", { className: "names" }, el("thead", {}, el("tr", {}, ...this.heads.map((each) => each.head), el("th", { scope: "col" }, "games"))), this.body)),
+      scroll(`Results of ${game}`, el("table", { className: "names" }, el("thead", {}, el("tr", {}, this.heads[0].head, el("th", { scope: "col" }, "games"), ...this.heads.slice(1).map((each) => each.head))), this.body)),
       this.rows);
     this.show();
   }
@@ -64,9 +64,10 @@ class Leaderboard {
     const order = [...this.table.results].sort((a, b) => (a[key] < b[key] ? -1 : a[key] > b[key] ? 1 : 0) * (down ? -1 : 1));
     for (const each of this.heads) each.head.setAttribute("aria-sort", each.key === key ? (down ? "descending" : "ascending") : "none");
     this.body.replaceChildren(...order.map((result) => el("tr", {},
-      ...this.heads.map((each) => el(each.key === "name" ? "th" : "td", each.key === "name" ? { scope: "row" } : {}, each.show ? each.show(result) : result[each.key])),
+      el("th", { scope: "row" }, result.name),
       el("td", {}, button("Watch", () => this.watchFirst(result), { ariaLabel: `Watch ${result.name}`, hidden: !result.player }), " ",
-        button("Games", () => this.open(result, 0), { ariaLabel: `Games of ${result.name}` })))));
+        button("Games", () => this.open(result, 0), { ariaLabel: `Games of ${result.name}` })),
+      ...this.heads.slice(1).map((each) => el("td", {}, each.show(result))))));
     this.figure.replaceChildren(figure(order));
   }
 
@@ -84,7 +85,9 @@ class Leaderboard {
       button("Later", () => this.open(result, first + 30), { disabled: first + 30 >= found.n }),
       `games ${number(first + 1)} to ${number(first + found.rows.length)} of ${number(found.n)}`);
     const note = result.player ? null : el("p", { className: "dim" }, "The moves of this player depend on time, or its network is not here: its games cannot be replayed.");
-    this.rows.replaceChildren(el("h3", {}, `Games of ${result.name}`), note || "", scroll("Games", el("table", {}, el("thead", {}, el("tr", {}, ...heads.map((each) => el("th", { scope: "col" }, each)))), el("tbody", {}, ...list))), more);
+    const head = el("h3", { tabIndex: -1 }, `Games of ${result.name}`);
+    this.rows.replaceChildren(head, note || "", scroll("Games", el("table", {}, el("thead", {}, el("tr", {}, ...heads.map((each) => el("th", { scope: "col" }, each)))), el("tbody", {}, ...list))), more);
+    head.focus({ preventScroll: true });
     this.rows.scrollIntoView({ block: "nearest" });
   }
 
@@ -110,7 +113,7 @@ class Leaderboard {
     const me = await attempt(() => get("me"));
     if (!me || (isRunning(me.match) && !confirm(GIVE_UP))) return undefined;
     const body = { name: result.name, seed: row.seed, number: row.number };
-    if (await attempt(() => post("daihinmin/watch", body))) location.hash = "#daihinmin/watch";
+    if (await attempt(() => post("daihinmin/watch", body))) location.hash = `#daihinmin/watch/${row.number}/${row.places.join("-")}`;
     return undefined;
   }
 }

@@ -29,6 +29,8 @@ class Learn {
   }
 
   async send(what) {
+    const question = "Replace the network that has learned?";
+    if (what === "start" && this.state?.exists && !confirm(question)) return;
     const body = () => (what === "stop" ? {} : { seconds: numberOf(this.seconds, "Seconds") });
     const state = await attempt(() => post(`learn/${what}`, body()));
     if (!state) return;
@@ -68,11 +70,13 @@ class Learn {
     this.stopButton.disabled = !state.running;
     if (state.error) message(state.error);
     const last = state.curve.at(-1);
+    if (!last && state.running) this.after.textContent = "The network is being prepared, which takes about half a minute the first time.";
     if (!last) return;
     const facts = { seconds: number(last.seconds), moves: number(last.n_moves), games: number(last.n_games), "mean score": number(last.mean_score), "reach 2048": `${number(100 * last.reach_2048)}%`, "largest tile": number(last.max_tile) };
     this.facts.replaceChildren(...numbers(facts));
     this.curve.replaceChildren(curve(state.curve));
     if (was && !state.running) say(`Learned for ${facts.seconds} seconds. Mean score ${facts["mean score"]}.`);
+    this.after.textContent = "";
     if (!state.running) this.after.replaceChildren(el("a", { href: "#2048" }, "Play 2048 with it"), ": choose the player ", el("strong", {}, "Your network"), ". It is kept until the server ends, or somebody else learns.");
     if (state.sample.score !== this.sample?.score) {
       this.sample = state.sample;

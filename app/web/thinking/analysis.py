@@ -147,7 +147,8 @@ def _one_ply(boards: list[list[int]], estimate: Callable[[Any], Any]) -> Any:
 
 def _details(player: Any, board: list[int], action: int) -> Json:
     """Return the principal line and the values by outcome of a move."""
-    evaluate = evaluation(_shallow(player))
+    shallow = _shallow(player)
+    evaluate = evaluation(shallow)
     if evaluate is None or type(player).__name__ == "RewardAgent":
         return {}
     after = afterstates(board)[0][action]
@@ -158,7 +159,8 @@ def _details(player: Any, board: list[int], action: int) -> Json:
         for each, chance, value in zip(boards, odds, values, strict=True)
         for cell in [next(i for i in range(16) if each[i] != after[i])]
     ]
-    return {"outcomes": by_outcome, "line": _line(evaluate, board, action)}
+    by = "the player" if shallow is player else f"expectimax of depth {shallow.depth}"
+    return {"outcomes": by_outcome, "line": _line(evaluate, board, action), "by": by}
 
 
 def _shallow(player: Any) -> Any:

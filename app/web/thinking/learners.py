@@ -8,13 +8,13 @@ import time
 from typing import Any
 
 from afterstate.web.settings import Limits
-from afterstate.web.thinking.pool import Refusal, Worker, ignore, new_worker, too_slow
+from afterstate.web.thinking import preload
+from afterstate.web.thinking.pool import PREPARING, Refusal, Worker, ignore, new_worker, too_slow
 
 Json = dict[str, Any]
 
 LOST = "the network is lost, because its process has ended: start again"
 
-_PREPARING = 120.0  # seconds in which kernels are compiled and a step of learning ends
 _STEP = 0.5  # seconds of learning between two points of the curve
 
 
@@ -67,7 +67,7 @@ class _Learner:
         self.search = asyncio.create_task(self.ask(request, begun))
         self.search.add_done_callback(ignore)
         try:
-            await asyncio.wait_for(begun.wait(), _PREPARING)
+            await asyncio.wait_for(begun.wait(), PREPARING)
         except asyncio.TimeoutError:
             self.search.cancel()
             raise Refusal(503, "your network is still being prepared, try again later") from None
@@ -121,9 +121,7 @@ class Learners:
         self._forget_idle()
         if len(self._by_visitor) >= self._limits.learners:
             raise Refusal(503, FULL)
-        from afterstate.web.thinking import learning
-
-        learner = _Learner(await new_worker(learning.work), seed)
+        learner = _Learner(await new_worker(preload.learn), seed)
         learner.worker.lower_priority()
         self.forget(visitor)  # one that was started meanwhile
         if len(self._by_visitor) >= self._limits.learners:

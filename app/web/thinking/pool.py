@@ -22,12 +22,15 @@ from typing import Any
 
 from afterstate.web import choices
 from afterstate.web.settings import Limits
+from afterstate.web.thinking import preload
 
 Json = dict[str, Any]
 Search = Callable[[Json], Coroutine[Any, Any, Json]]
 
 PATIENCE = 0.4
 """Seconds after which a search is slow."""
+PREPARING = 120.0
+"""Seconds in which a process loads a player with torch, or a learner, and compiles its kernels."""
 _NICE = 10
 _context = multiprocessing.get_context("forkserver")
 
@@ -57,7 +60,7 @@ class Worker:
         self.process = _context.Process(target=target, args=(other,), daemon=True)
         self.process.start()  # blocks while the default players are loaded
         other.close()
-        self.has_torch = False
+        self.loaded: set[str] = set()  # the players with torch, which it loads before a search
         self._asked: asyncio.Future[Json] | None = None
 
     async def ask(self, request: Json) -> Json:
@@ -215,7 +218,7 @@ class Thinking:
 
     async def start(self) -> None:
         """Load the default players and start the first process."""
-        os.environ["AFTERSTATE_WEB_PRELOAD"] = "1"
+        os.environ[preload.LOADS] = "1"
         os.environ["NUMPY_MADVISE_HUGEPAGE"] = "0"  # halves the memory of sparse tables
         os.environ["OMP_NUM_THREADS"] = "1"  # of torch
         _context.set_forkserver_preload(["afterstate.web.thinking.preload"])
@@ -229,9 +232,7 @@ class Thinking:
 
     async def _new(self) -> Worker:
         """Return a new process."""
-        from afterstate.web.thinking import workers
-
-        return await new_worker(workers.work)
+        return await new_worker(preload.think)
 
     async def run(self, visitor: str, request: Json, search: Search | None = None) -> Json:
         """Return the answer to a visitor's request, after the default players are loaded.
@@ -282,7 +283,7 @@ class Thinking:
         try:
             await place.take_fast()
             worker = self._take_idle(needs_torch) or await self._new()
-            if needs_torch and not worker.has_torch:
+            if needs_torch and request["player"]["name"] not in worker.loaded:
                 await self._load(worker, request, place)
             answer = await self._ask(worker, request, place)
             if place.is_fast:
@@ -299,7 +300,7 @@ class Thinking:
 
         None if there is none that has not been killed.
         """
-        self._idle.sort(key=lambda worker: worker.has_torch == needs_torch)
+        self._idle.sort(key=lambda worker: bool(worker.loaded) == needs_torch)
         while self._idle:
             worker = self._idle.pop()
             if worker.is_alive:
@@ -311,8 +312,11 @@ class Thinking:
         """Load torch and the player of a request, from a slow place."""
         await place.take_slow()
         loaded = worker.begin(request | {"kind": "load"})
-        await asyncio.wait([loaded], timeout=self._limits.seconds)
-        worker.has_torch = "error" not in self._result(loaded)
+        await asyncio.wait([loaded], timeout=PREPARING)
+        if not loaded.done():
+            raise Refusal(503, "the player is still being prepared, try again later")
+        if "error" not in loaded.result():
+            worker.loaded.add(request["player"]["name"])
         await place.take_fast()
 
     async def _ask(self, worker: Worker, request: Json, place: _Place) -> Json:

@@ -1,16 +1,26 @@
-"""Imported by the server of forks: loads the default players, which all its processes share."""
+"""What the server of forks does: it loads the default players, which all its processes share.
+
+The page's own process imports this module, but not the players.
+"""
 
 import os
 import signal
+from multiprocessing.connection import Connection
 from typing import Any
 
-from afterstate.web.thinking import workers
+from afterstate.web.starting import without_compiler
 
 LOADS = "AFTERSTATE_WEB_PRELOAD"
 """Variable of the environment that is set in the server of forks."""
 
 
 def load() -> None:
+    """Load the players, without the memory of compiling their kernels."""
+    with without_compiler("AFTERSTATE_WEB_PLAYERS_COMPILED"):
+        _load()
+
+
+def _load() -> None:
     """Load the players; end if the process that wants them ends before."""
     parent = os.getppid()
 
@@ -21,10 +31,26 @@ def load() -> None:
     before = signal.signal(signal.SIGALRM, look)
     signal.setitimer(signal.ITIMER_REAL, 0.2, 0.2)
     try:
+        from afterstate.web.thinking import workers
+
         workers.warm_up()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+def think(connection: Connection) -> None:
+    """Answer requests to players until the other end is closed."""
+    from afterstate.web.thinking import workers
+
+    workers.work(connection)
+
+
+def learn(connection: Connection) -> None:
+    """Answer requests to a learner until the other end is closed."""
+    from afterstate.web.thinking import learning
+
+    learning.work(connection)
 
 
 if LOADS in os.environ:

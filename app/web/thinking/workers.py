@@ -64,8 +64,12 @@ def answer(request: Json) -> Json:
 
 
 def _load(request: Json) -> Json:
-    """Make the player of a request, before it is asked."""
-    player(request["player"], request.get("seed"))
+    """Make the player of a request, and compile its kernels, before it is asked."""
+    made = player(request["player"], request.get("seed"))
+    if "view" in request:
+        analysis.advice(made, game_daihinmin.decode(request["view"]))
+    else:
+        _choose_first(made)
     return {}
 
 
@@ -119,9 +123,7 @@ def warm_up() -> None:
     """Load the players that do not need torch, and their kernels."""
     for each in choices.CHOICES["2048"]:
         if not each.needs_torch:
-            mover = player(choices.checked("2048", each.name, {}))
-            analysis.hint(mover, _START, True)
-            mover.act(game_2048.word(_START))
+            _choose_first(player(choices.checked("2048", each.name, {})))
     specs: list[Json | None] = [
         choices.checked("daihinmin", each.name, {})
         for each in choices.CHOICES["daihinmin"]
@@ -132,6 +134,12 @@ def warm_up() -> None:
     game_daihinmin.begin_next(match)  # with an exchange
     _play_out(match)
     _player.cache_clear()
+
+
+def _choose_first(mover: Any) -> None:
+    """Let a player of 2048 give a hint and choose a move, which compiles its kernels."""
+    analysis.hint(mover, _START, True)
+    mover.act(game_2048.word(_START))
 
 
 def _play_out(match: game_daihinmin.Match) -> None:

@@ -175,6 +175,18 @@ def test_hands_are_shown_in_a_match_only(open_page: Open) -> None:
 # Recorded games
 
 
+def test_home_and_end_lead_to_the_ends_of_a_recorded_game(open_page: Open) -> None:
+    page = open_page("daihinmin")
+    open_recorded(page)
+    page.wait_for_selector("text=The cards are dealt.")
+    page.get_by_role("button", name="Forward").focus()
+    page.keyboard.press("End")
+    slider = page.get_by_label("Step", exact=True)
+    assert slider.input_value() == slider.get_attribute("max") != "0"
+    page.keyboard.press("Home")
+    assert slider.input_value() == "0"
+
+
 def test_closing_a_recorded_game_leaves_nothing_of_it(open_page: Open) -> None:
     page = open_page("daihinmin")
     open_recorded(page)

@@ -29,6 +29,31 @@ def test_a_click_watches_a_player_of_daihinmin_at_once(open_page: Open) -> None:
     assert page.url.endswith("#daihinmin")
 
 
+def test_a_replay_of_daihinmin_is_compared_with_its_row(open_page: Open) -> None:
+    page = open_page("daihinmin")
+    page.get_by_label("Speed").select_option("0")
+    page.locator("nav a", has_text="Leaderboard").click()
+    page.get_by_role("button", name="Watch sample client").click()
+    page.wait_for_selector("text=The places of the row are", timeout=60_000)
+    assert ": the same as here in game 1." in page.locator("body").inner_text()
+
+
+def test_the_focus_follows_to_the_games_of_a_player(open_page: Open) -> None:
+    page = open_page("leaderboard")
+    page.get_by_role("button", name="Games of largest reward").click()
+    focused = page.locator(":focus")
+    sync_api.expect(focused).to_have_text("Games of largest reward")
+    page.get_by_role("button", name="Later").click()
+    page.wait_for_selector("text=games 31 to")
+    sync_api.expect(focused).to_have_text("Games of largest reward")
+
+
+def test_a_phone_shows_the_buttons_beside_the_names(open_page: Open) -> None:
+    page = open_page("leaderboard", viewport={"width": 390, "height": 844})
+    box = page.get_by_role("button", name="Watch largest reward").bounding_box()
+    assert box["x"] + box["width"] <= 390
+
+
 def test_a_click_watches_a_player_of_2048_at_once(open_page: Open) -> None:
     page = open_page("leaderboard")
     page.get_by_role("button", name="Watch largest reward").click()

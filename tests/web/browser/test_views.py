@@ -433,6 +433,78 @@ def test_a_tree_that_is_cut_shows_that_it_scrolls(
     assert values.evaluate("(node) => node.scrollWidth <= node.clientWidth")
 
 
+@pytest.mark.parametrize(
+    ("player", "meaning"),
+    [
+        ("expectimax", "expected score to come"),
+        ("alphabeta", "evaluation"),
+        ("reward", "reward"),
+    ],
+)
+def test_a_hint_says_what_its_values_are(open_page: Open, player: str, meaning: str) -> None:
+    page = open_page("2048")
+    page.get_by_label("Player", exact=True).select_option(player)
+    page.get_by_label("lines, outcomes and tree with a hint").check()
+    page.get_by_role("button", name="Hint").click()
+    page.wait_for_selector("text=Best move")
+    assert page.locator("thead th").nth(1).inner_text() == meaning
+    if player == "expectimax":
+        assert page.locator("text=best moves by expectimax of depth 1;").count() == 1
+
+
+def test_no_question_is_asked_before_wrong_input_is_refused(open_page: Open) -> None:
+    page = open_page("2048")
+    press_a_legal_arrow(page)
+    asked: list[str] = []
+    page.on("dialog", lambda dialog: asked.append(dialog.message))
+    answer_dialogs(page, is_agreed=False)
+    page.get_by_label("seed", exact=True).fill("-1")
+    page.get_by_role("button", name="New game").click()
+    sync_api.expect(page.locator("#message")).to_contain_text("seed must be")
+    assert not asked
+
+
+def test_nothing_to_undo_is_said_and_not_an_error(open_page: Open) -> None:
+    page = open_page("2048")
+    start_of_2048(page, 3)
+    page.keyboard.press("u")
+    sync_api.expect(page.locator("#status")).to_have_text("There is no move to take back.")
+    sync_api.expect(page.locator("#message")).to_be_empty()
+
+
+def test_a_position_that_is_set_up_has_the_focus(open_page: Open) -> None:
+    page = open_page("2048")
+    page.get_by_role("button", name="Set up a position").click()
+    page.get_by_role("button", name="Start from here").click()
+    page.wait_for_selector("fieldset", state="detached")
+    assert page.evaluate("document.activeElement.className").startswith("board")
+
+
+def test_a_network_is_replaced_only_if_agreed(open_page: Open) -> None:
+    page = open_page("learn")
+    asked: list[str] = []
+    answers = [False, True]
+
+    def answer(dialog: Any) -> None:
+        asked.append(dialog.message)
+        (dialog.accept if answers[len(asked) - 1] else dialog.dismiss)()
+
+    page.on("dialog", answer)
+    start = page.get_by_role("button", name="Learn from nothing")
+    page.get_by_label("Seconds", exact=True).fill("1")
+    start.click()
+    page.wait_for_selector("text=The network is being prepared")
+    page.wait_for_selector("text=mean score of the last", timeout=120_000)
+    sync_api.expect(page.get_by_role("button", name="Learn on")).to_be_enabled(timeout=60_000)
+    assert not asked
+    for n_asked, has_curve in ((1, True), (2, False)):
+        start.click()
+        page.wait_for_timeout(300)
+        assert asked == ["Replace the network that has learned?"] * n_asked
+        state = page.evaluate("fetch('/api/learn').then((answer) => answer.json())")
+        assert bool(state["curve"]) == has_curve
+
+
 def test_a_refused_start_is_not_said_to_learn(open_page: Open) -> None:
     page = open_page("learn")
     page.get_by_label("Seconds", exact=True).fill("9999")
