@@ -18,6 +18,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, cast, get_type_hints
 
@@ -59,7 +60,16 @@ Count = Annotated[int, _plain, Field(ge=1, lt=1 << 63)]
 """An integer from 1 on."""
 Jobs = Annotated[int, _plain, Field(ge=1, le=1024)]
 """A number of processes."""
-Backend = Literal["local", "ray"]
+
+
+def _is_installed(backend: str) -> str:
+    """Return a backend whose package is installed."""
+    if backend == "ray" and find_spec("ray") is None:
+        raise ValueError('the backend ray needs the package ray: pip install "afterstate[ray]"')
+    return backend
+
+
+Backend = Annotated[Literal["local", "ray"], AfterValidator(_is_installed)]
 """The place of processes: this machine, or a Ray cluster."""
 
 

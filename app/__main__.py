@@ -138,6 +138,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _repair_streams() -> None:
     """Replace closed streams, and let those of other encodings than UTF-8 take all characters."""
+    sys.stdin = sys.stdin or open(os.devnull, encoding="utf-8")
     sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")
     sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")
     streams: list[Any] = [sys.stdout, sys.stderr]

@@ -9,6 +9,7 @@ from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
+from traceback import walk_tb
 from types import MappingProxyType, UnionType
 from typing import (
     Annotated,
@@ -22,6 +23,7 @@ from typing import (
     get_type_hints,
 )
 
+from afterstate.envs import durable_files
 from afterstate.envs.messages import shown
 
 T = TypeVar("T")
@@ -288,7 +290,13 @@ def exit_code(command: Callable[..., Any], *arguments: Any) -> int:
     except BrokenPipeError:
         raise
     except OSError as error:
+        if _is_of_cache(error):
+            durable_files.add_name(error, _CACHE)
         fail(error, code_of(error))
+    except RuntimeError as error:
+        if not _is_of_cache(error):
+            raise
+        fail(f"{_CACHE} cannot be written anywhere: set it to a folder that can")
     except (ValueError, ImportError) as error:
         fail(missing(error) or error)
     except KeyboardInterrupt as interrupt:
@@ -297,6 +305,15 @@ def exit_code(command: Callable[..., Any], *arguments: Any) -> int:
         return 130
     except _missing_package() as error:
         fail(error)
+
+
+_CACHE = "the folder of compiled code (NUMBA_CACHE_DIR)"
+
+
+def _is_of_cache(error: Exception) -> bool:
+    """Return True for an error of numba's cache of compiled code."""
+    frames = walk_tb(error.__traceback__)
+    return any(frame.f_globals.get("__name__") == "numba.core.caching" for frame, _ in frames)
 
 
 def _missing_package() -> type[Exception]:

@@ -5,8 +5,9 @@ are compiled on their first call and kept in a cache on disk, so that a first st
 longer than later ones. The line is a warning of the logger `afterstate.envs.compiling`; with the
 environment variable `AFTERSTATE_QUIET` it is not written.
 
-Ctrl-C, SIGTERM and timers whose handlers are in Python take effect when a kernel is compiled: an
-exception in the middle of it would leave kernels that cannot be called.
+Ctrl-C, SIGTERM and timers whose handlers are in Python take effect when a kernel is compiled, or
+loaded from the cache: an exception in the middle of it would leave kernels that cannot be called,
+or end the process.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import threading
 import time
 from contextlib import ExitStack
 from typing import Any
@@ -50,12 +52,10 @@ class _Listener(events.Listener):
         self._announced = set[str]()
         self._group: str | None = None
         self._depth, self._start = 0, 0.0
-        self._signals = ExitStack()
 
     def on_start(self, event: Any) -> None:
         """Begin to measure, or look at the time; kernels that others call are compiled within."""
         if self._depth == 0:
-            self._delay_signals()
             self._group = _group(event.data["dispatcher"].py_func.__module__)
             self._start = time.monotonic()
         self._depth += 1
@@ -67,13 +67,6 @@ class _Listener(events.Listener):
         if self._depth == 0:
             if self._group is not None:
                 self._seconds[self._group] += time.monotonic() - self._start
-            self._signals.close()
-
-    def _delay_signals(self) -> None:
-        """Delay the signals that have handlers in Python until the end of the outermost kernel."""
-        for number in SIGNALS:
-            if callable(signal.getsignal(number)):
-                self._signals.enter_context(delayed(number))
 
     def _look(self, running: float) -> None:
         """Write the line of the group once it has taken long."""
@@ -87,9 +80,36 @@ class _Listener(events.Listener):
         LOGGER.warning("compiling %s: about %d seconds, the first time only", what, seconds)
 
 
+class _Delay(events.Listener):
+    """Delays signals with handlers in Python while the main thread holds the compiler's lock."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._signals = ExitStack()
+
+    def on_start(self, event: Any) -> None:
+        """Delay the signals at the outermost lock."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        if self._depth == 0:
+            for number in SIGNALS:
+                if callable(signal.getsignal(number)):
+                    self._signals.enter_context(delayed(number))
+        self._depth += 1
+
+    def on_end(self, event: Any) -> None:
+        """Raise the signals that came, after the outermost lock."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        self._depth -= 1
+        if self._depth == 0:
+            self._signals.close()
+
+
 def _group(module: str) -> str | None:
     """Return the group of a module, None if it is not of this package."""
     return next((group for group in GROUPS if module.startswith(group)), None)
 
 
 events.register("numba:compile", _Listener(bool(os.environ.get("AFTERSTATE_QUIET"))))
+events.register("numba:compiler_lock", _Delay())  # also when a kernel is loaded from the cache

@@ -27,7 +27,7 @@ Pixels = npt.NDArray[np.uint8]
 _LAST_FRAME_MS = 2_000
 
 
-def gif(frames: Sequence[Pixels], path: str | os.PathLike[str], fps: float = 5) -> None:
+def gif(frames: Sequence[Pixels], path: str | Path, fps: float = 5) -> None:
     """Write an animated GIF that repeats forever and holds its last frame for two seconds.
 
     Frames share one palette: the 256 colors with the largest area in any single frame, so that a
@@ -50,9 +50,9 @@ def gif(frames: Sequence[Pixels], path: str | os.PathLike[str], fps: float = 5) 
         raise ValueError("frames must be at least one, and all of one size")
     images = _share_palette(frames)
     durations = [10 * round(100 / fps)] * (len(images) - 1) + [_LAST_FRAME_MS]
-    with _replacing(Path(path)) as unfinished:
+    with durable_files.replace(path, synced=False) as file:
         images[0].save(
-            unfinished, "GIF", save_all=True, append_images=images[1:], duration=durations, loop=0
+            file, "GIF", save_all=True, append_images=images[1:], duration=durations, loop=0
         )
 
 
@@ -161,21 +161,6 @@ def _share_palette(frames: Sequence[Pixels]) -> list[Image.Image]:
     largest = sorted(area, key=lambda color: -area[color])[:256]
     palette.putpalette([part for color in largest for part in color])
     return [image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images]
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path next to `path`; the file moves to `path` if the block succeeds."""
-    path = Path(os.path.realpath(path))
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        yield unfinished
-        os.replace(unfinished, path)
-    except OSError as error:
-        durable_files.add_name(error, path)
-        raise
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 @contextmanager

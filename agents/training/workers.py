@@ -13,7 +13,6 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
-from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
 
@@ -28,8 +27,6 @@ RETRIES = 10
 Call: TypeAlias = Callable[[], Any]
 """A function with its arguments, as of `functools.partial`; other processes must be able to import
 the function."""
-
-_watched: list[int] = []
 
 
 class Workers(NamedTuple):
@@ -79,8 +76,9 @@ def _here(calls: Iterable[Call], jobs: int, is_ordered: bool) -> Iterator[Any]:
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
     kind = "generator" if is_ordered else "generator_unordered"
-    run = joblib.Parallel(jobs, return_as=kind, pre_dispatch=jobs, batch_size=1)
-    made = run(joblib.delayed(partial(_call, each, os.getpid()))() for each in calls)
+    options: Any = {"return_as": kind, "pre_dispatch": jobs, "batch_size": 1}
+    options |= {"initializer": _watch, "initargs": (os.getpid(),)}  # of each process
+    made = joblib.Parallel(jobs, **options)(joblib.delayed(each)() for each in calls)
     try:
         for result in made:  # noqa: UP028 - `yield from` would close it with a warning
             yield result
@@ -93,16 +91,13 @@ def _here(calls: Iterable[Call], jobs: int, is_ordered: bool) -> Iterator[Any]:
             made.close()
 
 
-def _call(call: Call, starter: int) -> Any:
-    """Make a call, in a process that watches its parent if that has started it."""
-    if os.getppid() == starter and not _watched:
-        _watched.append(starter)
-        threading.Thread(target=_end_with, args=(starter,), daemon=True).start()
-    return call()
+def _watch(starter: int) -> None:
+    """End this process with the one that has started it."""
+    threading.Thread(target=_end_with, args=(starter,), daemon=True).start()
 
 
 def _end_with(parent: int) -> None:
-    """End this process when it has another parent."""
+    """End this process when it has another parent than this one."""
     while os.getppid() == parent:
         time.sleep(SECONDS)
     os._exit(1)

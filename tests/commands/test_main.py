@@ -13,10 +13,12 @@ import subprocess
 import sys
 from dataclasses import fields
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
+from numba import njit
 
 from afterstate.__main__ import COMMANDS, main, option_classes
 from afterstate.agents.training.__main__ import LEARNERS
@@ -151,6 +153,61 @@ def test_an_interrupt_within_a_text_that_is_evaluated_ends_with_130(tmp_path: Pa
     (tmp_path / "interrupted.py").write_text(code)
     command = [sys.executable, "-m", "interrupted"]
     assert subprocess.run(command, cwd=tmp_path, capture_output=True).returncode == 130
+
+
+def test_a_cache_that_cannot_be_written_is_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caching = pytest.importorskip("numba.core.caching")
+
+    def compile_() -> None:
+        njit("int64(int64)", cache=True)(lambda number: number)
+
+    with monkeypatch.context() as patch:
+        cache = getattr(caching, "CacheImpl", None) or caching._CacheImpl  # of older versions
+        patch.setattr(cache, "_locator_classes", [])
+        with pytest.raises(SystemExit, match="2"):
+            exit_code(compile_)
+    assert "NUMBA_CACHE_DIR) cannot be written anywhere" in capsys.readouterr().err
+
+    def fill(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(caching.IndexDataCacheFile, "save", fill)
+    with pytest.raises(SystemExit, match="1"):
+        exit_code(compile_)
+    assert "(NUMBA_CACHE_DIR): No space left on device" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="descriptors are closed by a shell")
+@pytest.mark.parametrize("game", ["2048", "daihinmin"])
+def test_closed_input_ends_a_game(game: str) -> None:
+    command = f"exec {sys.executable} -m afterstate play {game} --seed 1 <&-"
+    played = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
+    assert played.returncode == 0 and "Traceback" not in played.stderr
+
+
+@pytest.mark.skipif(find_spec("ray") is not None, reason="ray is installed")
+@pytest.mark.parametrize(
+    "words",
+    [
+        "log moves.npy --player reward --moves 1000",
+        "train rank --out run --generations 1",
+        "train daihinmin-policy --out run --games 1",
+        "leaderboard play --only random",
+        "leaderboard tournament " + 5 * "daihinmin-random ",
+    ],
+)
+def test_a_missing_backend_is_named_before_anything_is_written(
+    words: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    error = error_of([*words.split(), "--backend", "ray"], capsys)
+    assert 'the backend ray needs the package ray: pip install "afterstate[ray]"' in error
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are those of POSIX")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
+import signal
 import sys
 from pathlib import Path
+from typing import IO
 
 import gymnasium as gym
 import pytest
@@ -16,6 +19,7 @@ from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.simple import RewardAgent
 from afterstate.agents.game2048.values import ntuple_file
 from afterstate.agents.game2048.values.ntuple_network import network
+from afterstate.commands import watch
 
 Captured = pytest.CaptureFixture[str]
 
@@ -202,6 +206,45 @@ def test_an_mp4_is_written(tmp_path: Path) -> None:
     file = tmp_path / "game.mp4"
     main(["watch", "reward", "--moves", "3", "--to", str(file)])
     assert b"ftyp" in file.read_bytes()[:32]
+
+
+@pytest.mark.parametrize("n_missing", [1, 100, 10_000_000])
+def test_a_film_that_is_not_whole_replaces_no_file(
+    n_missing: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    """As ffmpeg leaves it on a full disk, without an error."""
+    pytest.importorskip("moviepy")
+    file = tmp_path / "game.mp4"
+    main(["watch", "reward", "--moves", "3", "--to", str(file)])
+    film = file.read_bytes()
+
+    class Writer:
+        def __init__(self, frames: object, fps: float) -> None: ...
+
+        def write_videofile(self, path: str, logger: None) -> None:
+            Path(path).write_bytes(film[: max(0, len(film) - n_missing)])
+
+    monkeypatch.setattr(watch, "_mp4_writer", lambda: Writer)
+    with pytest.raises(SystemExit, match="1"):
+        main(["watch", "reward", "--moves", "3", "--to", str(file)])
+    assert "ffmpeg has not written a whole film" in capsys.readouterr().err
+    assert file.read_bytes() == film and os.listdir(tmp_path) == ["game.mp4"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are those of POSIX")
+def test_sigterm_leaves_no_part_of_a_picture(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image = pytest.importorskip("PIL.Image")
+
+    def save(_: object, file: IO[bytes], *args: object, **options: object) -> None:
+        file.write(b"part")
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(image.Image, "save", save)
+    with pytest.raises(SystemExit, match="143"):
+        main(["watch", "reward", "--moves", "3", "--to", str(tmp_path / "game.gif")])
+    assert os.listdir(tmp_path) == []
 
 
 def test_scores_are_those_of_play(capsys: Captured) -> None:

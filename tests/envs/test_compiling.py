@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from numba.core.compiler_lock import global_compiler_lock
 
 from afterstate.envs import compiling
 
@@ -60,6 +61,17 @@ def test_each_group_that_takes_long_has_one_line(
         compile_kernel("afterstate.agents.daihinmin.search.monte_carlo", 0.1, 2.0, 1.0)
         assert len(caplog.messages) == 2
         assert "players of Daihinmin" in caplog.messages[1]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are those of POSIX")
+def test_an_interrupt_waits_until_a_kernel_is_loaded() -> None:
+    """The compiler's library would end the process, or swallow it."""
+    is_whole = False
+    with pytest.raises(KeyboardInterrupt):
+        with global_compiler_lock, global_compiler_lock:  # as kernels that others call
+            signal.raise_signal(signal.SIGINT)
+            is_whole = True
+    assert is_whole
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import subprocess
 import sys
 import time
 from functools import partial
@@ -129,11 +130,21 @@ def test_a_process_starts_again_once_after_it_has_compiled(
     warm_up = partial(njit(lambda x: x + 1), 1) if compiles else lambda: 2
     monkeypatch.setattr("afterstate.web.thinking.workers.warm_up", warm_up)
     monkeypatch.setattr(os, "execv", lambda _, words: started.append(words))
+    monkeypatch.setenv(preload.LOADS, str(os.getppid()))
     monkeypatch.setenv("AFTERSTATE_WEB_PLAYERS_COMPILED", "1")  # restored at the end
     if not has_started_again:
         monkeypatch.delenv("AFTERSTATE_WEB_PLAYERS_COMPILED")
     preload.load()
     assert started == ([sys.orig_argv] if compiles and not has_started_again else [])
+
+
+def test_a_server_of_forks_ends_if_the_page_has_ended_before_it_began() -> None:
+    code = "import time; from afterstate.web.thinking import workers\n"
+    code += "workers.warm_up = lambda: time.sleep(60)\n"
+    code += "from afterstate.web.thinking import preload; raise SystemExit(1)"
+    environment = {**os.environ, preload.LOADS: str(2**30)}
+    command = [sys.executable, "-c", code]
+    assert subprocess.run(command, env=environment, timeout=50).returncode == 0
 
 
 @pytest.mark.parametrize("gap", range(6))

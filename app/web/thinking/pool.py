@@ -218,7 +218,7 @@ class Thinking:
 
     async def start(self) -> None:
         """Load the default players and start the first process."""
-        os.environ[preload.LOADS] = "1"
+        os.environ[preload.LOADS] = str(os.getpid())
         os.environ["NUMPY_MADVISE_HUGEPAGE"] = "0"  # halves the memory of sparse tables
         os.environ["OMP_NUM_THREADS"] = "1"  # of torch
         _context.set_forkserver_preload(["afterstate.web.thinking.preload"])

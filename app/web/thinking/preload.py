@@ -11,7 +11,7 @@ from typing import Any
 from afterstate.web.starting import without_compiler
 
 LOADS = "AFTERSTATE_WEB_PRELOAD"
-"""Variable of the environment that is set in the server of forks."""
+"""Variable of the environment of the server of forks: the number of the page's process."""
 
 
 def load() -> None:
@@ -22,7 +22,7 @@ def load() -> None:
 
 def _load() -> None:
     """Load the players; end if the process that wants them ends before."""
-    parent = os.getppid()
+    parent = int(os.environ[LOADS])
 
     def look(*_: Any) -> None:
         if os.getppid() != parent:

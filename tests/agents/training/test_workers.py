@@ -18,7 +18,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from afterstate.agents.training.workers import Workers
+from afterstate.agents.training.workers import Workers, _watch
 
 pytest.importorskip("joblib")
 
@@ -41,6 +41,11 @@ def runs(process: int) -> bool:
     """Return True if a process runs."""
     state = Path(f"/proc/{process}/stat")
     return state.exists() and state.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def test_a_worker_whose_starter_has_ended_before_it_began_ends() -> None:
+    code = f"import time; from {_watch.__module__} import _watch; _watch(2**30); time.sleep(60)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=50).returncode == 1
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="this system has no /proc")
