@@ -1,0 +1,147 @@
+"""Time that the papers' full experiments take on 16, 64 and 1,024 cores, by measured rates.
+
+    python -m benchmarks.experiments.full_scale
+
+Prints the table of `docs/cluster.md`. Rates are those of one core in the committed results; hours
+are divided evenly, as the processors of a cluster are taken to be as fast as the measured one.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from afterstate.agents.training.commands import markdown
+from afterstate.envs import json_files
+
+RESULTS = Path(__file__).parents[1] / "results"
+CORES = (16, 64, 1024)
+
+ACTIONS = 80
+"""Decisions of a game of Daihinmin, of all five players."""
+MOVES = 25_000
+"""Moves of a game of 2048 with 530,000 points, the paper's score with 2,000 simulations."""
+
+
+class Work(NamedTuple):
+    """A part of a paper: how much of it there is, and how fast one core is.
+
+    Attributes:
+        name: what is done.
+        amount: how often.
+        unit: of what.
+        rate: of one core, a second.
+        calls: parts that are independent, and so the most cores that it can use.
+    """
+
+    name: str
+    amount: float
+    unit: str
+    rate: float
+    calls: int
+
+    def hours(self, cores: int) -> float:
+        """Return the hours on a number of cores."""
+        return self.amount / self.rate / min(cores, self.calls) / 3600
+
+
+def rates(experiment: str) -> dict[str, float]:
+    """Return the moves a second of the runs of quasi-greedy learning, each at its largest scale."""
+    rows = json_files.rows(RESULTS / "experiments" / "quasi_greedy" / f"{experiment}.jsonl")
+    last = {row["run"]: row for row in sorted(rows, key=lambda row: row["moves"])}
+    return {name: row["moves"] / row["seconds"] for name, row in last.items()}
+
+
+def seconds_each(game: str, player: str) -> float:
+    """Return the CPU time per move of a player of the leaderboard."""
+    with (RESULTS / "leaderboard" / f"{game}.csv").open(encoding="utf-8", newline="") as file:
+        return next(
+            float(row["cpu_seconds_each"])
+            for row in csv.DictReader(file)
+            if row["player"] == player
+        )
+
+
+def per_core(file: str, line: str, cores: int = 2) -> float:
+    """Return the rate of a line of a table of speeds, divided by the cores that it had."""
+    text = (RESULTS / file).read_text(encoding="utf-8")
+    found = re.search(rf"^{re.escape(line)} +([\d,.]+)", text, re.MULTILINE)
+    if found is None:
+        raise ValueError(f"{file} must have a line {line!r}")
+    return float(found[1].replace(",", "")) / cores
+
+
+def simulated(simulations: int) -> float:
+    """Return the moves a second of CNN22 with that many simulations."""
+    rows = json_files.rows(RESULTS / "experiments" / "mc_softmax" / "games.jsonl")
+    times = [
+        row["cpu_us_per_move"]
+        for row in rows
+        if row["group"] == "simulations"
+        and row["settings"]["simulations"] == simulations
+        and row["settings"]["network"] == "value-net"
+    ]
+    return 1e6 / float(times[0])
+
+
+SEARCHED = {
+    "greedy only": 12.7e10,
+    "25 % search": 7.4e10,
+    "50 % search": 4.5e10,
+    "75 % search": 2.5e10,
+    "search after 25 h": 9.5e10,
+    "search after 12 h": 5.5e10,
+}
+"""Moves of a run with search in self-play, in the paper."""
+
+
+def works() -> Iterator[Work]:
+    """Yield what the papers did, without their evaluation games."""
+    restart, epsilon, good = rates("restart"), rates("epsilon"), rates("good_plays")
+    searched = rates("search")
+    slowest = min(restart["restart"], restart["no restart"])
+    yield Work("quasi-greedy: with and without restart, 5 runs each", 4e11, "moves", slowest, 10)
+    yield Work("quasi-greedy: good plays, 6 settings", 1.5e12, "moves", min(good.values()), 30)
+    yield Work("quasi-greedy: random moves, 3 settings", 7.5e11, "moves", min(epsilon.values()), 15)
+    total = 5 * sum(SEARCHED.values())
+    seconds = sum(5 * n / searched[name] for name, n in SEARCHED.items())
+    yield Work("quasi-greedy: search in self-play, 6 settings", total, "moves", total / seconds, 30)
+    log = 1 / seconds_each("2048", "expectimax, 3-ply")
+    yield Work("policy networks: log by 3-ply search", 6e8, "moves", log, 45_000)
+    for k in (2, 5):
+        rate = per_core("speed_neural_2.txt", f"policy, k = {k}, learns, batch 512, 16 bits")
+        yield Work(f"policy networks: k = {k} learns", 6e8, "moves", rate, 2)
+    name = "MC Softmax: 100 games of CNN22 with 2,000 simulations"
+    yield Work(name, 100 * MOVES, "moves", simulated(2000), 100)
+    decision = seconds_each("daihinmin", "Monte Carlo, 500 playouts")
+    name = "Daihinmin: two logs of 500 playouts a decision"
+    yield Work(name, 2e7, "games", 1 / (ACTIONS * decision), 100_000)
+    played = per_core("speed_rank_nets.txt", "self-play, BaseCNN32, 16-bit, two processes")
+    yield Work("Daihinmin: self-play of 256 generations", 1e8, "games", played, 100_000)
+    yield Work("2048-AI: 100 games at 100 ms", 100 * 2_000, "moves", 10, 100)
+
+
+def table() -> str:
+    """Return the hours on each number of cores, in Markdown."""
+    head = ["work", "amount", "a second on one core", "core-hours"]
+    head += [f"{n:,} cores" for n in CORES]
+    body = [
+        [
+            *(each.name, f"{each.amount:,.0f} {each.unit}", _short(each.rate)),
+            *(_short(each.hours(cores)) for cores in (1, *CORES)),
+        ]
+        for each in works()
+    ]
+    return markdown(head, body)
+
+
+def _short(number: float) -> str:
+    """Return a number with two digits, or without decimals."""
+    return f"{number:.2g}" if number < 10 else f"{number:,.0f}"
+
+
+if __name__ == "__main__":
+    print(table())
