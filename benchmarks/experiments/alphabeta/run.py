@@ -171,6 +171,7 @@ def write_report() -> None:
         heading = title(tiles)
         parts += [f"## {heading[0].upper()}{heading[1:]}", table(by_evaluation(tiles))]
     parts += ["## All four terms, by depth", table(by_depth())]
+    parts.append((HERE / "readings.md").read_text(encoding="utf-8").rstrip())
     draw_rates()
     path = RESULTS / "README.md"
     path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")

@@ -29,7 +29,7 @@ FILES = {
 }
 """Files of the results."""
 
-TEXTS = ("text.md", "verdicts.md", "added.md")
+TEXTS = ("text.md", "verdicts.md", "added.md", "readings.md")
 """Text of the page before the tables."""
 
 NETWORKS = {
@@ -251,8 +251,9 @@ def learner_sections() -> list[str]:
 
 def write() -> None:
     """Write the page and its figures."""
-    texts = [(HERE / name).read_text(encoding="utf-8").rstrip() for name in TEXTS]
+    *texts, readings = [(HERE / name).read_text(encoding="utf-8").rstrip() for name in TEXTS]
     parts = ["# " + load_settings()["title"], *texts, *player_sections(), *learner_sections()]
+    parts.append(readings)
     path = RESULTS / "README.md"
     path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     print(f"written: {path}")

@@ -332,6 +332,7 @@ def report(args: Args) -> None:
     parts += contribution_sections(networks, published)
     parts += ["## Section 6: agreement and heuristics", section_6(networks, args, published)]
     parts += ["![](boards.png)", "## Figure 5", figure_5(networks, published)]
+    parts += [(HERE / "readings.md").read_text(encoding="utf-8").rstrip()]
     (RESULTS / "README.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     print(f"written: {RESULTS / 'README.md'}")
 

@@ -210,6 +210,7 @@ def test_a_report_is_the_same_for_the_same_rows(
         "Minimax over all tiles, depth 1",
         "Expectimax, depth 1",
         "All four terms, by depth",
+        "Readings",
     ]
     assert "![](rate_2048.svg)" in text and run.table(run.by_depth()) in text
     assert "| minimax over the heuristic's worst tiles, depth 2 |" in text

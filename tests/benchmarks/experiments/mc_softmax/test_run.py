@@ -515,7 +515,8 @@ def test_a_report_has_the_sections_with_rows(
     assert capsys.readouterr().out == f"written: {path}\n"
     title = "Monte-Carlo Softmax search (Watanabe and Matsuzaki)"
     heads = [title, "What was reproduced", "What was added"]
-    assert re.findall("^#+ (.*)", path.read_text(encoding="utf-8"), re.MULTILINE) == heads
+    found = re.findall("^#+ (.*)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    assert found == [*heads, "Readings"]
     tiny.scores([float(n) for n in range(10)])
     tiny.regrets([1.0, 2.0, 3.0])
     row = {"experiment": "experiment 1", "run": "calm", "n_moves": 7, "seconds": 3}
@@ -530,6 +531,7 @@ def test_a_report_has_the_sections_with_rows(
         "Other searches: regrets",
         "What was added: scores",
         "Learning, experiment 1",
+        "Readings",
     ]
     links = re.findall(r"!\[\]\((.*?)\)", text)
     assert links == ["simulations_ntuple.svg", "experiment_1.svg", "experiment_1_values.svg"]
