@@ -88,7 +88,7 @@ def test_a_first_step_says_that_it_compiles(tmp_path: Path, quiet: bool) -> None
 
 
 def test_a_signal_waits_for_the_end_of_the_outermost_kernel() -> None:
-    listener = compiling._Listener()
+    listener = compiling._Delay()
     listener.on_start(kernel("numba.core"))
     listener.on_start(kernel("numba.core"))
     for _ in range(3):

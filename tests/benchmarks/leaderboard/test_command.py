@@ -186,13 +186,6 @@ def test_parallel_processes_make_the_same_rows(tmp_path: Path) -> None:
     assert scores[0] == scores[1]
 
 
-def test_ray_needs_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ray", None)
-    file_of(tmp_path, {"2048": {"random": ENTRIES["2048"]["random"]}})
-    with pytest.raises(ImportError, match=r"pip install .*\[ray\]"):
-        run("play", tmp_path, "--backend", "ray")
-
-
 @pytest.mark.slow
 def test_ray_makes_the_same_rows(tmp_path: Path) -> None:
     pytest.importorskip("ray")

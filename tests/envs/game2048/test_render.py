@@ -150,7 +150,7 @@ def test_a_failed_gif_leaves_the_earlier_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def save(self: Any, file: Any, *args: Any, **kwargs: Any) -> None:
-        Path(file).write_bytes(b"GIF89a")
+        file.write(b"GIF89a")
         raise OSError(errno.ENOSPC, "the disk is full")
 
     path = tmp_path / "game.gif"
