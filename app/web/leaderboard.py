@@ -110,7 +110,7 @@ def match(name: str, seed: int, number: int, folder: Path = FOLDER) -> Match:
     return game_daihinmin.new(players, seed, GAMES_PER_CYCLE, places)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=1)
 def _rows(game: str, name: str, folder: Path) -> list[Json]:
     """Return the rows of a player that count, by seed."""
     entry = _entries(game)[name]

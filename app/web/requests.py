@@ -132,14 +132,14 @@ class Advice(Request):
 class Learn(Request):
     """Seconds to learn."""
 
-    seconds: Annotated[float, Field(ge=1, le=300, strict=False)] = 60
+    seconds: Annotated[float, Field(ge=1, le=300)] = 60
     seed: Seed = 1
 
 
 class PlayGames(Request):
     """Seconds to play games."""
 
-    seconds: Annotated[float, Field(ge=1, le=30, strict=False)] = 10
+    seconds: Annotated[float, Field(ge=1, le=30)] = 10
 
 
 class Recorded(Request):

@@ -52,7 +52,7 @@ def test_the_command_lists_environments_and_players(tmp_path: Path) -> None:
     assert [each["name"] for each in listed["players"]] == agents.names()
     by_player = {each["player"]: each["file"] for each in listed["networks"]}
     assert by_player["ntuple"] == "ntuple.npz" and by_player["daihinmin-rank"] == "rank.safetensors"
-    assert by_player["policy-net,layers=2"] == "policy_2.safetensors"
+    assert by_player["policy-net,layers=5"] == "policy_5.safetensors"
     assert len(by_player) == len(listed["networks"])
 
 

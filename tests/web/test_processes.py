@@ -10,6 +10,7 @@ import sys
 import time
 from functools import partial
 from multiprocessing.connection import Connection
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -136,6 +137,17 @@ def test_a_process_starts_again_once_after_it_has_compiled(
         monkeypatch.delenv("AFTERSTATE_WEB_PLAYERS_COMPILED")
     preload.load()
     assert started == ([sys.orig_argv] if compiles and not has_started_again else [])
+
+
+def test_a_network_is_not_idle_when_it_has_just_learned_or_is_looked_at() -> None:
+    worker: Any = SimpleNamespace(is_alive=True)
+    learners = Learners(Limits(idle_seconds=0.5))
+    learner = learners._by_visitor["visitor"] = _Learner(worker, seed=1)
+    for use in (lambda: asyncio.run(learner.run()), lambda: learners.state("visitor")):
+        learner.seen = time.monotonic() - 60
+        use()
+        learners._forget_idle()
+        assert learners.state("visitor")["exists"]
 
 
 def test_a_server_of_forks_ends_if_the_page_has_ended_before_it_began() -> None:

@@ -377,7 +377,7 @@ class Table {
     this.selected = new Set(hint.cards);
     this.showHand();
     const rows = hint.listed.map((each) => el("tr", {}, el("td", {}, pretty(each.text)), el("td", {}, each.places ? each.places.map((p) => number(100 * p)).join(" / ") : number(each.value, 2)), el("td", {}, each.visits == null ? "" : number(each.visits))));
-    const heads = hint.listed[0]?.places ? ["action", "places 1 to 5 (%)", "playouts"] : ["action", "expected points", "playouts"];
+    const heads = hint.listed[0]?.places ? ["action", "places 1 to 5 (%)", "playouts"] : ["action", "points above last place, up to the reset of the classes", "playouts"];
     this.hintNode.append(el("p", {}, "Hint: ", el("strong", {}, pretty(hint.text)), ` (${number(1000 * hint.seconds, 1)} ms)`));
     if (rows.length > 1) this.hintNode.append(scroll("What the player thinks", el("table", {}, el("thead", {}, el("tr", {}, ...heads.map((each) => el("th", { scope: "col" }, each)))), el("tbody", {}, ...rows))));
   }
@@ -439,6 +439,7 @@ class Table {
     this.stepper = { go, at: () => at, end };
     this.handNode.replaceChildren(text, ...found.mismatches.map((each) => el("p", { className: "best" }, `Differs from the rules: ${each}`)));
     this.flowNode.hidden = true;
+    this.left.scrollIntoView();
     this.stepNode.replaceChildren(button("Back (←)", () => go(at - 1)), button("Forward (→)", () => go(at + 1), { className: "main" }), ...[label("Step", slider)], button("Close (Esc)", end));
     go(0);
   }

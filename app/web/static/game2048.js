@@ -61,7 +61,7 @@ class Game {
     this.speed.addEventListener("input", () => this.showSpeed());
     this.showSpeed();
     this.until = el("select", {}, el("option", { value: "" }, "game over"), ...[2048, 4096, 8192, 16384].map((tile) => el("option", { value: tile }, String(tile))));
-    this.until.value = localStorage.getItem("until") || "2048";
+    this.until.value = localStorage.getItem("until") ?? "2048";
     this.until.addEventListener("change", () => localStorage.setItem("until", this.until.value));
     this.detail = el("input", { type: "checkbox", checked: localStorage.getItem("detail") === "1" });
     this.detail.addEventListener("change", () => localStorage.setItem("detail", this.detail.checked ? "1" : ""));

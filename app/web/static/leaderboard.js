@@ -49,7 +49,7 @@ class Leaderboard {
     this.node = el("section", { className: "panel", "aria-label": game },
       el("h2", {}, game === "2048" ? "2048" : "Daihinmin"),
       el("details", {}, el("summary", {}, "Figure"), this.figure),
-      scroll(`Results of ${game}`, el("table", { className: "names" }, el("thead", {}, el("tr", {}, this.heads[0].head, el("th", { scope: "col" }, "games"), ...this.heads.slice(1).map((each) => each.head))), this.body)),
+      scroll(`Results of ${game}`, el("table", { className: "names" }, el("thead", {}, el("tr", {}, this.heads[0].head, el("th", { scope: "col" }, "watch"), ...this.heads.slice(1).map((each) => each.head))), this.body)),
       this.rows);
     this.show();
   }

@@ -70,6 +70,11 @@ class Learn {
     this.stopButton.disabled = !state.running;
     if (state.error) message(state.error);
     const last = state.curve.at(-1);
+    if (!last) {
+      this.facts.replaceChildren();
+      this.curve.replaceChildren();
+      this.after.textContent = "";
+    }
     if (!last && state.running) this.after.textContent = "The network is being prepared, which takes about half a minute the first time.";
     if (!last) return;
     const facts = { seconds: number(last.seconds), moves: number(last.n_moves), games: number(last.n_games), "mean score": number(last.mean_score), "reach 2048": `${number(100 * last.reach_2048)}%`, "largest tile": number(last.max_tile) };

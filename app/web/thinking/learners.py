@@ -94,6 +94,7 @@ class _Learner:
                 self.curve.append(progress)
         except Refusal as error:
             self.error = str(error)
+        self.seen = time.monotonic()
 
 
 FULL = "networks of other visitors have all places, try again in some minutes"
@@ -150,6 +151,7 @@ class Learners:
         learner = self._by_visitor.get(visitor)
         if learner is None:
             return {"exists": False, "running": False, "curve": [], "sample": {}}
+        learner.seen = time.monotonic()
         running = learner.is_running and learner.until > learner.learned
         return {
             "exists": True,
