@@ -335,9 +335,10 @@ N_STRONGEST = 6
 def _plot_strength(axes: Any, shown: Sequence[Result], best: Sequence[Result]) -> None:
     """Plot players in the colors of their families, and the line through the best."""
     for each in shown:
-        error = [[max(0, each.points - each.low)], [max(0, each.high - each.points)]]
         color = family_color(each.name)
-        axes.errorbar(1e3 * each.seconds, each.points, error, marker="o", color=color, capsize=2)
+        axes.errorbar(
+            1e3 * each.seconds, each.points, _error(each), marker="o", color=color, capsize=2
+        )
     line = [[1e3 * each.seconds for each in best], [each.points for each in best]]
     axes.plot(*line, color="0.6", zorder=0, label="stronger than all faster players")
     for color in dict.fromkeys(family_color(each.name) for each in shown[::-1]):
@@ -350,15 +351,19 @@ def _plot_strength(axes: Any, shown: Sequence[Result], best: Sequence[Result]) -
 def _plot_strongest(axes: Any, ascending: Sequence[Result]) -> None:
     """Plot a line for each player, with its interval, name and time."""
     for i, each in enumerate(ascending):
-        error = [[max(0, each.points - each.low)], [max(0, each.high - each.points)]]
         color = family_color(each.name)
-        axes.errorbar(each.points, i, xerr=error, marker="o", color=color, capsize=2)
+        axes.errorbar(each.points, i, xerr=_error(each), marker="o", color=color, capsize=2)
     names = [f"{each.name.replace(', ', chr(10), 1)}\n{_time(each.seconds)}" for each in ascending]
     axes.set_yticks(range(len(names)), names)
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.locator_params(axis="x", nbins=4)
     axes.grid(alpha=0.3)
     axes.margins(y=0.1)
+
+
+def _error(each: Result) -> list[list[float]]:
+    """Return the ends of an interval, as distances below and above the mean."""
+    return [[max(0, each.points - each.low)], [max(0, each.high - each.points)]]
 
 
 FAMILIES = {

@@ -73,10 +73,9 @@ class Learn {
     if (!last) {
       this.facts.replaceChildren();
       this.curve.replaceChildren();
-      this.after.textContent = "";
+      this.after.textContent = state.running ? "The network is being prepared, which takes about half a minute the first time." : "";
+      return;
     }
-    if (!last && state.running) this.after.textContent = "The network is being prepared, which takes about half a minute the first time.";
-    if (!last) return;
     const facts = { seconds: number(last.seconds), moves: number(last.n_moves), games: number(last.n_games), "mean score": number(last.mean_score), "reach 2048": `${number(100 * last.reach_2048)}%`, "largest tile": number(last.max_tile) };
     this.facts.replaceChildren(...numbers(facts));
     this.curve.replaceChildren(curve(state.curve));

@@ -1,4 +1,4 @@
-"""What the server of forks does: it loads the default players, which all its processes share.
+"""The server of forks: it loads the default players, which all its processes share.
 
 The page's own process imports this module, but not the players.
 """
