@@ -542,6 +542,7 @@ def test_the_report_has_all_sections_and_pictures(
         "Tables 6 and 7: contributions to down, k = 5",
         "Section 6: agreement and heuristics",
         "Figure 5",
+        "Readings",
     ]
     assert "learned from 600 million moves" in text
     assert (
