@@ -22,14 +22,18 @@ Spec = dict[str, Any]
 
 
 class Setting(NamedTuple):
-    """A setting of a player: a number within bounds, or one of some values."""
+    """A setting of a player: a number within bounds, or one of some values with their labels."""
 
     name: str
     label: str
     default: Number | str | None
     low: Number = 0
     high: Number = 0
-    choices: tuple[str, ...] = ()
+    choices: Mapping[str, str] = MappingProxyType({})
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the setting as the page shows it."""
+        return self._asdict() | {"choices": dict(self.choices)}
 
 
 class Choice(NamedTuple):
@@ -54,12 +58,20 @@ class Choice(NamedTuple):
 
     def as_json(self) -> dict[str, Any]:
         """Return the player as the page shows it."""
-        settings = [setting._asdict() for setting in self.settings]
-        facts = {"name": self.name, "label": self.label, "made": self.made, "values": self.values}
-        return {**facts, "settings": settings}
+        return {
+            "name": self.name,
+            "label": self.label,
+            "made": self.made,
+            "values": self.values,
+            "needs_torch": self.needs_torch,
+            "settings": [setting.as_json() for setting in self.settings],
+        }
 
 
-_SELECT = ("sharp", "L-max", "G-max", "L-log", "G-log", "falling", "ave", "best")
+_POLICIES = ("sharp", "L-max", "G-max", "L-log", "G-log", "falling", "ave", "best")
+_SELECT = dict(zip(_POLICIES, _POLICIES, strict=True))
+_TILES = {"annoying": "the worst by a quick measure", "chance": "by chance"}
+_CUTOFFS = {"worse": "moves worse than the bound", "equal": "worse or equal moves"}
 _PLAYOUTS = Setting("playouts", "playouts per decision", 500, 1, 5000)
 _TEMPERATURE = Setting("temperature", "temperature", 0.0, 0.0, 10.0)
 
@@ -93,8 +105,8 @@ CHOICES: dict[str, tuple[Choice, ...]] = {
             "Alpha-beta",
             (
                 Setting("depth", "depth in moves", 5, 1, 10),
-                Setting("tiles", "tiles", "annoying", choices=("annoying", "chance")),
-                Setting("cutoffs", "cutoffs", "worse", choices=("worse", "equal")),
+                Setting("tiles", "tiles", "annoying", choices=_TILES),
+                Setting("cutoffs", "cut off", "worse", choices=_CUTOFFS),
             ),
             values="evaluation",
         ),
@@ -128,7 +140,12 @@ CHOICES: dict[str, tuple[Choice, ...]] = {
 
 _NETWORKS = Path(str(agents.__file__)).parent / "game2048" / "pretrained"
 
-TRAINED = Choice("trained", "Your network (Learn)", (Setting("depth", "depth in moves", 1, 1, 3),))
+TRAINED = Choice(
+    "trained",
+    "Your network (Learn)",
+    (Setting("depth", "depth in moves", 1, 1, 3),),
+    player="ntuple",
+)
 """The player of 2048 that the visitor has trained on the page; with depth 1 it plays greedily."""
 
 
@@ -199,7 +216,7 @@ def checked(game: str, name: str, settings: dict[str, Any]) -> Spec:
 def _value(setting: Setting, value: Any) -> Any:
     """Return the value of a setting; raise ValueError if it is not allowed."""
     if setting.choices:
-        if value not in setting.choices:
+        if not isinstance(value, str) or value not in setting.choices:
             allowed = ", ".join(setting.choices)
             raise ValueError(f"{setting.name} must be one of {allowed}, got {shown(value)}")
         return value

@@ -6,6 +6,7 @@ exponents, row by row.
 
 from __future__ import annotations
 
+import time
 from typing import Annotated, Any
 
 import numpy as np
@@ -127,23 +128,34 @@ def board_of(word: int) -> list[int]:
     return [int(word) >> 4 * cell & 15 for cell in range(16)]
 
 
-def choose_moves(player: Any, position: Position, most: int, until: int | None) -> list[int]:
-    """Return the moves of a player from a position on.
+def let_play(
+    player: Any, game: Game, most: int, until: int | None = None
+) -> tuple[list[dict[str, Any]], float]:
+    """Return the moves that a player plays in a game, as `play` does, and the seconds it took.
 
     Args:
         player: any player of 2048.
-        position: where it starts.
+        game: goes on by the moves.
         most: number of moves at most.
         until: the tile at which to stop.
     """
-    _enter(position)
-    actions: list[int] = []
-    while len(actions) < most and _ENV.action_masks().any():
-        actions.append(int(player.act(np.array([_ENV.board], np.uint64))[0]))
-        info = _ENV.step(actions[-1])[4]
-        if until is not None and info["max_tile"] >= until:
+    played: list[dict[str, Any]] = []
+    seconds, now = 0.0, state(game)
+    while len(played) < most and not now["over"]:
+        start = time.perf_counter()
+        action = int(player.act(word(game.position.board))[0])
+        seconds += time.perf_counter() - start
+        now = play(game, action)
+        played.append(now)
+        if until is not None and now["max_tile"] >= until:
             break
-    return actions
+    return played, seconds
+
+
+def follow(game: Game, later: Game) -> None:
+    """Bring a game to where a copy of it without its past has gone on to."""
+    game.past = [*game.past, *later.past][-MAX_UNDO:]
+    game.position, game.n_moves, game.turn = later.position, later.n_moves, later.turn
 
 
 def _enter(position: Position) -> None:

@@ -41,9 +41,7 @@ class Player(Request):
     """A player and its settings."""
 
     name: Annotated[str, Field(max_length=40)]
-    settings: Annotated[dict[str, int | float | str], Field(max_length=10)] = Field(
-        default_factory=dict
-    )
+    settings: Annotated[dict[str, Any], Field(max_length=10)] = Field(default_factory=dict)
 
     def spec(self, game: str) -> Spec:
         """Return the player, checked.

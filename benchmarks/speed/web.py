@@ -3,8 +3,9 @@
     python -m benchmarks.speed.web
 
 The command starts a server of its own on loopback. Visitors play 10 moves a second together and ask
-for two hints by 2-ply expectimax a second; two more keep a slow player running. The latencies, the
-errors and the memory are printed and kept in `results/speed_web.txt`.
+for two hints by 2-ply expectimax a second. Two more keep a slow player running, and two let the
+N-tuple network play as many moves at once as a request may ask for. The latencies, the errors and
+the memory are printed and kept in `results/speed_web.txt`.
 """
 
 from __future__ import annotations
@@ -25,11 +26,13 @@ import numpy as np
 from afterstate.agents.config import Count, Positive, settings
 from afterstate.envs.commands import parse
 from afterstate.leaderboard.machine import machine
+from afterstate.web.requests import MAX_MOVES
 
 RESULT = Path(__file__).parents[1] / "results" / "speed_web.txt"
 FAST: dict[str, Any] = {"name": "expectimax", "settings": {"depth": 2}}
 SLOW: dict[str, Any] = {"name": "expectimax", "settings": {"depth": 5}}
-N_SLOW = 2
+GREEDY: dict[str, Any] = {"name": "ntuple", "settings": {}}
+N_SLOW = N_LONG = 2
 Latencies = dict[str, list[float]]
 
 
@@ -45,6 +48,8 @@ class Args:
     """Moves a second, of all visitors together."""
     hints: Positive = 2.0
     """Hints a second, of all visitors together."""
+    run_moves: Count = MAX_MOVES
+    """Moves at once of the N-tuple network."""
     out: Path = RESULT
     """File of the result."""
 
@@ -81,6 +86,15 @@ class Visitor:
         if any(self.legal):
             await self.post("hint by 2-ply", "2048/hint", player=FAST)
 
+    async def run(self, player: dict[str, Any], moves: int) -> None:
+        """Let a player play many moves, or start a new game at the end."""
+        if not any(self.legal):
+            await self.begin(1)
+        body = {"player": player, "moves": moves, "turn": self.turn}
+        answer = await self.post("many moves", "2048/run", **body)
+        if "played" in answer:
+            self._keep(answer["played"][-1])
+
     def _keep(self, state: Any) -> None:
         """Keep turn and legal moves of a position."""
         self.turn, self.legal = state["turn"], state["legal"]
@@ -91,16 +105,18 @@ async def load(address: str, args: Args) -> Latencies:
     latencies: Latencies = defaultdict(list)
     visitors = [Visitor(address, latencies) for _ in range(args.visitors)]
     slow = [Visitor(address, defaultdict(list)) for _ in range(N_SLOW)]
-    for seed, visitor in enumerate([*visitors, *slow]):
+    long = [Visitor(address, latencies) for _ in range(N_LONG)]
+    for seed, visitor in enumerate([*visitors, *slow, *long]):
         await visitor.begin(seed)
     latencies.clear()
     end = time.monotonic() + args.seconds
     tasks = [asyncio.create_task(_keep_thinking(each, end)) for each in slow]
+    tasks += [asyncio.create_task(_keep_running(each, args.run_moves, end)) for each in long]
     for each, visitor in enumerate(visitors):
         offset = each / args.visitors
         tasks.append(asyncio.create_task(_play(visitor, args, end, offset)))
     await asyncio.gather(*tasks)
-    for visitor in [*visitors, *slow]:
+    for visitor in [*visitors, *slow, *long]:
         await visitor.client.aclose()
     return latencies
 
@@ -124,7 +140,13 @@ async def _play(visitor: Visitor, args: Args, end: float, offset: float) -> None
 async def _keep_thinking(visitor: Visitor, end: float) -> None:
     """Let a slow player run, each time up to the limit of a search."""
     while time.monotonic() < end:
-        await visitor.post("slow", "2048/run", player=SLOW, moves=2000, turn=visitor.turn)
+        await visitor.post("slow", "2048/run", player=SLOW, moves=MAX_MOVES, turn=visitor.turn)
+
+
+async def _keep_running(visitor: Visitor, moves: int, end: float) -> None:
+    """Let the N-tuple network play games, as many moves at once as a request may ask for."""
+    while time.monotonic() < end:
+        await visitor.run(GREEDY, moves)
 
 
 def report(latencies: Latencies, args: Args, memory: str) -> str:
@@ -132,7 +154,8 @@ def report(latencies: Latencies, args: Args, memory: str) -> str:
     here = ", ".join(f"{name} {value}" for name, value in machine().items())
     lines = [
         here,
-        f"{args.visitors} visitors for {args.seconds:g} s, {N_SLOW} slow players besides",
+        f"{args.visitors} visitors for {args.seconds:g} s, {N_SLOW} slow players and {N_LONG} runs "
+        f"of {args.run_moves:,} moves at once besides",
     ]
     for kind, values in sorted(latencies.items()):
         p50, p95, p99 = (1000 * float(each) for each in np.quantile(values, (0.5, 0.95, 0.99)))

@@ -351,8 +351,7 @@ def _read_run_rows(path: Path) -> None:
 
 def _visitors(_: Path) -> list[bytes]:
     game, player = game_2048.new(1), choices.checked("daihinmin", "daihinmin-mc", {})
-    for action in game_2048.choose_moves(agents.make("reward"), game.position, 5, None):
-        game_2048.play(game, action)
+    game_2048.let_play(agents.make("reward"), game, 5)
     match = game_daihinmin.new([None, player, player, player, player], 1, 3)
     records = [Games(game_2048=game), Games(game_2048=game, match=match)]
     return [each.model_dump_json().encode() for each in records]

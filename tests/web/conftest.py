@@ -116,9 +116,11 @@ class Server:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server that all tests share."""
     running = Server(tmp_path_factory.mktemp("web"), "--seconds", "4")
-    running.load()
-    yield running
-    running.end()
+    try:
+        running.load()
+        yield running
+    finally:
+        running.end()
 
 
 @pytest.fixture

@@ -83,6 +83,32 @@ def test_bad_requests_change_nothing(
     assert visitor.get("me")["game_2048"] == before
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "expected"),
+    [
+        ("move", '{"action": 1,', "body must be JSON: Expecting property name enclosed in double"),
+        ("move", '{"action": 1, "turn": 9}', "turn must be 0, got 9"),
+        (
+            "hint",
+            '{"player": {"name": "expectimax", "settings": {"depth": true}}}',
+            "depth must be an integer in 1..5, got True",
+        ),
+        (
+            "hint",
+            '{"player": {"name": "alphabeta", "settings": {"tiles": ["chance"]}}}',
+            "tiles must be one of annoying, chance, got ['chance']",
+        ),
+    ],
+)
+def test_a_refusal_says_what_was_expected(
+    visitor: Visitor, path: str, body: str, expected: str
+) -> None:
+    visitor.post("2048/new", seed=5)
+    kind = {"Content-Type": "application/json"}
+    answer = visitor.send(f"2048/{path}", content=body, headers=kind)
+    assert answer.json()["detail"].startswith(expected)
+
+
 def test_a_hint_is_the_move_of_the_player_with_all_values(visitor: Visitor) -> None:
     visitor.post("2048/new", board=BOARD)
     player: Any = agents.make("expectimax", depth=2)
@@ -128,6 +154,20 @@ def test_a_run_plays_the_game_of_the_player(visitor: Visitor) -> None:
         body = {"player": {"name": "reward"}, "moves": 2000, "turn": len(played)}
         played += visitor.post("2048/run", **body)["played"]
     assert (played[-1]["score"], len(played)) == (games.scores[0], games.n_moves[0])
+
+
+def test_the_moves_of_a_run_are_taken_back_one_by_one(visitor: Visitor) -> None:
+    start = visitor.post("2048/new", seed=1)
+    first = visitor.post("2048/move", action=start["legal"].index(True), turn=0)
+    body = {"player": {"name": "ntuple"}, "moves": 210, "turn": 1}
+    played = visitor.post("2048/run", **body)["played"]
+    assert [each["turn"] for each in played] == list(range(2, 212))
+    assert [each["can_undo"] for each in played][-1] == game_2048.MAX_UNDO
+    boards = [first["board"], *(each["board"] for each in played)]
+    for back in range(1, game_2048.MAX_UNDO + 1):
+        state = visitor.post("2048/undo", turn=211 + back - 1)
+        assert (state["board"], state["n_moves"]) == (boards[-1 - back], 211 - back)
+    assert visitor.refused("2048/undo", turn=411)[0] == 409
 
 
 def test_a_run_stops_at_a_tile(visitor: Visitor) -> None:

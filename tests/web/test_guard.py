@@ -191,7 +191,7 @@ def test_a_port_in_use_is_reported(
 
 
 def test_the_page_is_small_and_loads_nothing_from_outside(visitor: Visitor) -> None:
-    from afterstate.web.server import STATIC
+    from afterstate.web.routes.pages import STATIC
 
     files = [path for path in STATIC.iterdir() if path.is_file()]
     assert sum(path.stat().st_size for path in files) < 300_000

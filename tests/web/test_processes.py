@@ -20,7 +20,7 @@ pytest.importorskip("fastapi")
 from numba import njit
 
 from afterstate.web.settings import Limits
-from afterstate.web.thinking import preload
+from afterstate.web.thinking import preload, workers
 from afterstate.web.thinking.learners import LOST, Learners, _Learner
 from afterstate.web.thinking.pool import PATIENCE, Refusal, Thinking, Worker
 
@@ -114,10 +114,53 @@ def test_a_process_that_has_torch_is_kept_for_players_that_need_it(
         await thinking.close()
 
     asyncio.run(search())
-    (first, _), *_ = asked
-    kinds = [(pid == first, kind) for pid, kind in asked]
-    expected = ("hint", "load", "hint", "hint", "hint", "load", "hint")
-    assert kinds == [(True, kind) for kind in expected]
+    processes = list(dict.fromkeys(pid for pid, _ in asked))
+    kinds = [(processes.index(pid), kind) for pid, kind in asked]
+    expected = [(0, "hint"), (0, "load"), (0, "hint"), (1, "hint")]
+    assert kinds == [*expected, (0, "hint"), (0, "load"), (0, "hint")]
+
+
+def test_of_the_processes_that_have_torch_one_is_kept_also_a_slow_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started: list[Worker] = []
+
+    async def search() -> None:
+        thinking = Thinking(Limits(fast=2))
+        thinking.loaded.set()
+
+        async def new() -> Worker:
+            worker = Worker(sleep)
+            started.append(worker)
+            await worker.ask({"time": 0})  # the process has started
+            return worker
+
+        monkeypatch.setattr(thinking, "_new", new)
+        slow = {"time": 1.5 * PATIENCE, "kind": "hint", "player": {"name": "value-net"}}
+        both = [thinking.run(visitor, slow) for visitor in ("one", "other")]
+        await asyncio.gather(*both)
+        assert [worker.is_alive for worker in started].count(True) == 1
+        await thinking.run("one", slow)
+        assert len(started) == 2
+        await thinking.close()
+
+    asyncio.run(search())
+
+
+def allocate(connection: Connection) -> None:
+    """Answer a request for memory as the processes that think do."""
+    workers._ANSWERS["allocate"] = lambda request: {"n": len(bytearray(request["n"]))}
+    preload.think(connection)
+
+
+def test_a_search_that_takes_too_much_memory_is_refused() -> None:
+    async def ask() -> None:
+        worker = Worker(allocate)
+        for n, answer in ((1 << 20, {"n": 1 << 20}), (8 << 30, {"error": "out of memory"})):
+            assert await worker.ask({"kind": "allocate", "n": n}) == answer
+        worker.end()
+
+    asyncio.run(ask())
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,9 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from fastapi.routing import APIRoute
 
 from afterstate.web import game_2048
-from afterstate.web.server import create_app
+from afterstate.web.server import VIEWS
 from afterstate.web.settings import Limits
 from afterstate.web.thinking.pool import Refusal
 from afterstate.web.visitors import DAY, Visitor, Visitors
@@ -39,14 +38,17 @@ def files(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()} - {"lock"}
 
 
-def test_no_part_of_a_request_runs_in_a_thread_beside_others(tmp_path: Path) -> None:
+def calls_of(dependant: Any) -> list[Any]:
+    """Return the functions that FastAPI calls for a request."""
+    return [dependant.call, *(call for each in dependant.dependencies for call in calls_of(each))]
+
+
+def test_no_part_of_a_request_runs_in_a_thread_beside_others() -> None:
     """Visitors have no lock: in threads, two new ones could forget the same visitor."""
-    app: Any = create_app(tmp_path).app
-    routes = [each for each in app.routes if isinstance(each, APIRoute)]
+    routes: list[Any] = [each for view in VIEWS for each in view.router.routes]
     of_visitors = [each for each in routes if each.dependant.dependencies]
     for route in of_visitors:
-        calls = [route.endpoint, *(each.call for each in route.dependant.dependencies)]
-        assert all(inspect.iscoroutinefunction(call) for call in calls), route.path
+        assert all(map(inspect.iscoroutinefunction, calls_of(route.dependant))), route.path
     assert len(of_visitors) > 15
 
 

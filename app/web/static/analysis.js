@@ -34,7 +34,7 @@ function moves(hint, name) {
     cells.push(el("td", {}, value == null ? "" : el("meter", { min: 0, max: 1, value: 0.02 + 0.98 * share, ariaLabel: `${move} relative to the best` })));
     return el("tr", { className: action === hint.action ? "best" : "" }, ...cells);
   });
-  const heads = ["move", name, "to the best", ...(hint.visits ? ["visits"] : []), "relative"];
+  const heads = ["move", name, "less than the best", ...(hint.visits ? ["visits"] : []), "relative"];
   if (!shown.length) return el("p", { className: "dim" }, "This player gives no values.");
   return scroll("Values of the moves", el("table", {}, el("thead", {}, el("tr", {}, ...heads.map((each) => el("th", { scope: "col" }, each)))), el("tbody", {}, ...rows)));
 }
@@ -50,7 +50,7 @@ function outcomes(hint) {
   const rows = best.map((each) =>
     el("tr", {}, el("td", {}, `${tileOf(each.exponent)} at ${place(each.cell)}`), el("td", {}, number(100 * each.probability, 1)), el("td", {}, number(each.value)), el("td", {}, number(each.value - mean))),
   );
-  const heads = ["tile", "probability (%)", "value", "to the mean"];
+  const heads = ["tile", "probability (%)", "value", "difference to the mean"];
   return el("details", {}, el("summary", {}, `Values by outcome of ${NAMES[hint.action]} by ${hint.by} (mean ${number(mean)})`),
     scroll("Values by outcome", el("table", {}, el("thead", {}, el("tr", {}, ...heads.map((each) => el("th", { scope: "col" }, each)))), el("tbody", {}, ...rows))));
 }

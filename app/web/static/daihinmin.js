@@ -1,6 +1,6 @@
 // The view of Daihinmin: a seat at the table, five players to watch, and recorded games.
 
-import { PlayerChoice, attempt, button, el, get, label, message, messageText, number, numberOf, onEnter, post, say, scroll, seedOf, takesKeys, think, wait } from "./dom.js";
+import { PlayerChoice, attempt, button, el, get, label, message, messageText, number, numberOf, onEnter, post, say, scroll, seedOf, takesKeys, think, thinking, wait } from "./dom.js";
 
 const SUITS = ["♠", "♥", "♦", "♣"];
 const SUIT_NAMES = ["spades", "hearts", "diamonds", "clubs"];
@@ -254,7 +254,8 @@ class Table {
     cards.forEach((node, i) => { node.dataset.card = order[i]; });
     const asked = toGive ? `Choose ${toGive} card${toGive > 1 ? "s" : ""} to give away` : usable.size ? "Your turn: choose cards, then play them" : this.selected.size ? "Your turn: no play has these cards" : "Your turn: only a pass is possible";
     const text = state.is_mine ? asked : "Your hand";
-    this.handNode.replaceChildren(el("h2", {}, text), el("div", { className: "cards", role: "group", ariaLabel: "Your hand; highlighted cards can be played" }, ...cards));
+    const keys = el("p", { className: "dim keys" }, "Keys: ← and → go to a card, Enter selects it, Enter again plays the selected ones, P passes, ? hints, Esc pauses the others.");
+    this.handNode.replaceChildren(el("h2", {}, text), el("div", { className: "cards", role: "group", ariaLabel: "Your hand; highlighted cards can be played" }, ...cards), keys);
     if (focused !== undefined) this.handNode.querySelector(`[data-card="${focused}"]`)?.focus();
     return this.showFlow();
   }
@@ -362,7 +363,7 @@ class Table {
     if (this.isAsking) return;
     this.isAsking = true;
     const { turn } = this.state;
-    this.hintNode.replaceChildren(el("p", { className: "dim" }, "thinking ..."));
+    this.hintNode.replaceChildren(el("p", { className: "dim" }, thinking(this.helper.chosen)));
     const hint = await attempt(() => think("daihinmin/hint", { player: this.helper.spec() }));
     this.isAsking = false;
     this.hintNode.replaceChildren();
@@ -376,6 +377,7 @@ class Table {
   showHint(hint) {
     this.selected = new Set(hint.cards);
     this.showHand();
+    if (document.activeElement.matches(".card")) this.handNode.querySelector("[aria-pressed=true]")?.focus(); // Enter plays it
     const rows = hint.listed.map((each) => el("tr", {}, el("td", {}, pretty(each.text)), el("td", {}, each.places ? each.places.map((p) => number(100 * p)).join(" / ") : number(each.value, 2)), el("td", {}, each.visits == null ? "" : number(each.visits))));
     const heads = hint.listed[0]?.places ? ["action", "places 1 to 5 (%)", "playouts"] : ["action", "points above last place, up to the reset of the classes", "playouts"];
     this.hintNode.append(el("p", {}, "Hint: ", el("strong", {}, pretty(hint.text)), ` (${number(1000 * hint.seconds, 1)} ms)`));
@@ -388,7 +390,7 @@ class Table {
     if (!this.state) return;
     const key = event.key.toLowerCase();
     const cards = [...this.handNode.querySelectorAll("button")];
-    const isEnter = key === "enter" && !event.repeat && !event.target.closest("a, summary, button:not(.card)"); // which use it themselves
+    const isEnter = key === "enter" && !event.repeat && !event.target.closest("a, summary, button:not(.card), .card[aria-pressed=false]"); // which use it themselves
     const at = cards.indexOf(document.activeElement);
     if ((key === "arrowright" || key === "arrowleft") && cards.length) cards.at((at + (key === "arrowright" ? 1 : -1)) % cards.length).focus();
     else if (key === "?" && this.state.is_mine) this.hint();

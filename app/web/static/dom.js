@@ -59,6 +59,11 @@ export async function post(path, body = {}) {
   return answer(await fetch(`/api/${path}`, { method: "POST", headers, body: JSON.stringify(body) }));
 }
 
+// What is said while a player thinks.
+export function thinking(player) {
+  return player.needs_torch ? "thinking ... (the first time, the player is loaded before)" : "thinking ...";
+}
+
 let n_thinking = 0; // requests of this page that let a player think
 
 // Lets a player think.
@@ -165,8 +170,9 @@ export class PlayerChoice {
     this.fields.replaceChildren();
     for (const each of this.chosen.settings) {
       const value = values[each.name] ?? each.default;
-      const input = each.choices.length
-        ? el("select", {}, ...each.choices.map((name) => el("option", { value: name }, name)))
+      const options = Object.entries(each.choices);
+      const input = options.length
+        ? el("select", {}, ...options.map(([value, text]) => el("option", { value }, text)))
         : el("input", { type: "number", min: each.low, max: each.high, step: Number.isInteger(each.default) && each.name !== "temperature" ? 1 : "any" });
       input.value = value;
       input.addEventListener("change", () => this.save());
@@ -178,7 +184,7 @@ export class PlayerChoice {
   spec() {
     const settings = {};
     for (const [name, [input, each]] of Object.entries(this.inputs)) {
-      settings[name] = each.choices.length ? input.value : numberOf(input, each.label);
+      settings[name] = input.matches("select") ? input.value : numberOf(input, each.label);
     }
     return { name: this.select.value, settings };
   }

@@ -1,7 +1,7 @@
 // The view of 2048: play, hints, auto-run and set-up.
 
 import { Board, NAMES, describe, picture, place, tileOf } from "./board.js";
-import { PlayerChoice, attempt, button, el, get, label, message, number, onEnter, post, say, seedOf, takesKeys, think, wait } from "./dom.js";
+import { PlayerChoice, attempt, button, el, get, label, message, number, onEnter, post, say, seedOf, takesKeys, think, thinking, wait } from "./dom.js";
 import { analysis } from "./analysis.js";
 
 const KEYS = {
@@ -46,6 +46,7 @@ class Game {
         button("Set up a position", () => this.openSetup())),
       this.setup,
       label("show afterstate and chance apart", this.chance), this.chanceNode,
+      el("p", { className: "dim keys" }, "Keys: arrows, WASD or HJKL move; the buttons name theirs."),
     );
     view.append(el("div", { className: "columns game" }, left, this.buildPlayer()));
     this.listen();
@@ -243,7 +244,7 @@ class Game {
   }
 
   async ask(turn, player) {
-    this.timing.textContent = "thinking ...";
+    this.timing.textContent = thinking(player);
     const dropped = (error) => { if (this.state.turn === turn) throw error; }; // else the visitor has moved
     const hint = await attempt(() => think("2048/hint", { player: this.player.spec(), detail: this.detail.checked }).catch(dropped));
     this.timing.textContent = "";

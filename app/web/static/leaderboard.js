@@ -3,14 +3,15 @@
 import { GIVE_UP, isRunning } from "./daihinmin.js";
 import { attempt, button, el, get, number, post, scroll } from "./dom.js";
 
+const LOADING = "Loading the results ...";
 const SHARES = new Set(["2048", "4096", "8192", "16384", "32768", "65536", "1st", "2nd", "3rd", "4th", "5th"]);
 
 function columns(game, results) {
   const shares = Object.keys(results[0]).filter((key) => SHARES.has(key) || key.startsWith("daihinmin-"));
   return [
     { key: "name", text: "player" },
-    { key: "games", text: "games", show: (r) => number(r.games) },
     { key: "mean", text: game === "2048" ? "mean score (95% interval)" : "points per 100 games (95% interval)", show: (r) => `${number(r.mean)} (${number(r.low)} to ${number(r.high)})` },
+    { key: "games", text: "games", show: (r) => number(r.games) },
     { key: "cpu_seconds_each", text: "CPU time per move (ms)", show: (r) => number(1000 * r.cpu_seconds_each, 3) },
     ...shares.map((key) => ({ key, text: key.startsWith("daihinmin-") ? `ahead of ${key.slice(10)} (%)` : `${key} (%)`, show: (r) => number(100 * r[key], 1) })),
   ];
@@ -76,7 +77,9 @@ class Leaderboard {
   }
 
   async open(result, first) {
+    this.rows.replaceChildren(el("p", { className: "dim" }, LOADING));
     const found = await this.played(result, first);
+    this.rows.replaceChildren();
     if (!found) return;
     const list = found.rows.map((row) => el("tr", {}, ...this.cells(row, result)));
     const heads = this.game === "2048" ? ["seed", "score", "largest tile", "moves", "replay"] : ["seed", "game", "place", "watch"];
@@ -123,9 +126,14 @@ function replayOf(row, result) {
 }
 
 export async function open(view) {
-  view.append(el("p", {}, "All players play the same seeds; each row is one game. Players whose lead is not significant cannot be ranked."));
-  for (const game of ["2048", "daihinmin"]) {
-    const table = await get(`leaderboard/${game}`);
-    view.append(new Leaderboard(game, table).node);
+  const loading = el("p", { className: "dim" }, LOADING);
+  view.append(el("p", {}, "All players play the same seeds; each row is one game. Players whose lead is not significant cannot be ranked."), loading);
+  try {
+    for (const game of ["2048", "daihinmin"]) {
+      const table = await get(`leaderboard/${game}`);
+      loading.before(new Leaderboard(game, table).node);
+    }
+  } finally {
+    loading.remove();
   }
 }

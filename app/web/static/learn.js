@@ -81,7 +81,7 @@ class Learn {
     this.curve.replaceChildren(curve(state.curve));
     if (was && !state.running) say(`Learned for ${facts.seconds} seconds. Mean score ${facts["mean score"]}.`);
     this.after.textContent = "";
-    if (!state.running) this.after.replaceChildren(el("a", { href: "#2048" }, "Play 2048 with it"), ": choose the player ", el("strong", {}, "Your network"), ". It is kept until the server ends, or somebody else learns.");
+    if (!state.running) this.after.replaceChildren(el("a", { href: "#2048" }, "Play 2048 with it"), ": choose the player ", el("strong", {}, "Your network"), ". It is kept until the server ends, or makes room for another visitor after a minute in which nobody used it.");
     if (state.sample.score !== this.sample?.score) {
       this.sample = state.sample;
       this.frame = 0;
@@ -112,6 +112,8 @@ function curve(points) {
   const svg = el("svg", { viewBox: `0 0 ${width} ${height}`, class: "curve", role: "img", "aria-label": `Learning curve: mean score ${number(points.at(-1).mean_score)} after ${number(points.at(-1).seconds)} seconds.` });
   svg.append(el("line", { x1: 60, y1: y(0), x2: width - 15, y2: y(0) }), el("line", { x1: 60, y1: y(0), x2: 60, y2: 15 }));
   svg.append(el("text", { x: 4, y: y(top) + 4 }, number(top)), el("text", { x: 4, y: y(0) + 4 }, "0"), el("text", { x: width - 60, y: height - 10 }, `${number(most)} s`), el("text", { x: 70, y: 14 }, "mean score of the last 1,000 games"));
+  const last = points.at(-1);
+  svg.append(el("circle", { cx: x(last.seconds), cy: y(last.mean_score), r: 3 }));
   svg.append(el("polyline", { points: points.map((each) => `${x(each.seconds)},${y(each.mean_score)}`).join(" ") }));
   return svg;
 }

@@ -16,7 +16,8 @@ from afterstate.agents.game2048.agent import Agent
 from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.rules import Game
 from afterstate.web import game_2048
-from afterstate.web.game_2048 import Position, afterstates, board_of, outcomes, word
+from afterstate.web.game_2048 import Game as Game2048
+from afterstate.web.game_2048 import afterstates, board_of, outcomes, word
 
 Json = dict[str, Any]
 Evaluate = Callable[[list[list[int]]], Any]
@@ -203,11 +204,10 @@ def _numbers(values: Any) -> list[float | None]:
 
 
 def play(player: Agent, request: Json) -> Json:
-    """Return the moves of a player from a position on, and the time they took."""
-    position = Position(**request["position"])
-    start = time.perf_counter()
-    actions = game_2048.choose_moves(player, position, request["moves"], request["until"])
-    return {"actions": actions, "seconds": time.perf_counter() - start}
+    """Return the moves that a player plays, the time it took, and the game after them."""
+    game = Game2048(**request["game"])
+    played, seconds = game_2048.let_play(player, game, request["moves"], request["until"])
+    return {"played": played, "seconds": seconds, "game": game.model_dump()}
 
 
 # Daihinmin

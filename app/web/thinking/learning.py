@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
 import signal
 import time
 from collections import deque
@@ -24,8 +23,6 @@ from afterstate.web.thinking import analysis
 
 Json = dict[str, Any]
 
-MEMORY = 4 << 30
-"""Address space of the process in bytes, with the loaded players that it shares."""
 _MOVES = 20_000  # between two looks at the clock
 _KEPT = 1000  # games of the mean
 _FRAMES = 60  # boards of the game that is shown
@@ -114,20 +111,17 @@ def _games(player: Any, seconds: float, is_stopped: Callable[[], bool]) -> Json:
 def _sample(player: Any) -> Json:
     """Return a game of the player: its score, and some of its boards."""
     game = game_2048.new(seed=0)
-    actions = game_2048.choose_moves(player, game.position, 3000, None)
-    every = max(1, len(actions) // _FRAMES)
-    boards = [game.position.board]
-    for number, action in enumerate(actions, 1):
-        state = game_2048.play(game, action)
-        if number % every == 0 or number == len(actions):
-            boards.append(state["board"])
-    return {"boards": boards, "score": game.position.score, "over": len(actions) < 3000}
+    first = game.position.board
+    played, _ = game_2048.let_play(player, game, 3000)
+    every = max(1, len(played) // _FRAMES)
+    shown = [*played[every - 1 : -1 : every], played[-1]]
+    boards = [first, *(state["board"] for state in shown)]
+    return {"boards": boards, "score": game.position.score, "over": played[-1]["over"]}
 
 
 def work(connection: Connection) -> None:
     """Answer requests until the other end is closed; the first has the seed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     session = cache(Session)
     while True:
         try:

@@ -286,8 +286,8 @@ class Thinking:
             if needs_torch and request["player"]["name"] not in worker.loaded:
                 await self._load(worker, request, place)
             answer = await self._ask(worker, request, place)
-            if place.is_fast:
-                self._idle.append(worker)
+            if place.is_fast or worker.loaded:
+                self._keep(worker)
                 worker = None
             return answer
         finally:
@@ -296,17 +296,24 @@ class Thinking:
             place.leave()
 
     def _take_idle(self, needs_torch: bool) -> Worker | None:
-        """Return an idle process, rather one that has torch if it is needed, and else has not.
+        """Return an idle process, rather with torch if it is needed, and else without.
 
         None if there is none that has not been killed.
         """
-        self._idle.sort(key=lambda worker: bool(worker.loaded) == needs_torch)
-        while self._idle:
-            worker = self._idle.pop()
+        self._idle.sort(key=lambda worker: bool(worker.loaded))
+        while self._idle and (needs_torch or not self._idle[0].loaded):
+            worker = self._idle.pop(-1 if needs_torch else 0)
             if worker.is_alive:
                 return worker
             worker.end()
         return None
+
+    def _keep(self, worker: Worker) -> None:
+        """Keep a process for the next search; with torch, which takes memory, only one."""
+        if worker.loaded and any(each.loaded for each in self._idle):
+            worker.end()
+        else:
+            self._idle.append(worker)
 
     async def _load(self, worker: Worker, request: Json, place: _Place) -> None:
         """Load torch and the player of a request, from a slow place."""

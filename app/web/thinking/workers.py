@@ -58,8 +58,8 @@ def answer(request: Json) -> Json:
     """Return the answer to a request; an error has the key `error`."""
     try:
         result: Json = _ANSWERS[request["kind"]](request)
-    except (ImportError, ValueError, OSError) as error:
-        return {"error": str(error)}
+    except (ImportError, ValueError, OSError, MemoryError) as error:
+        return {"error": str(error) or "out of memory"}
     return result
 
 

@@ -48,10 +48,12 @@ def test_the_focus_follows_to_the_games_of_a_player(open_page: Open) -> None:
     sync_api.expect(focused).to_have_text("Games of largest reward")
 
 
-def test_a_phone_shows_the_buttons_beside_the_names(open_page: Open) -> None:
+def test_a_phone_shows_buttons_and_means_beside_the_names(open_page: Open) -> None:
     page = open_page("leaderboard", viewport={"width": 390, "height": 844})
-    box = page.get_by_role("button", name="Watch largest reward").bounding_box()
-    assert box["x"] + box["width"] <= 390
+    row = page.locator("tr", has_text="largest reward").first
+    for part in (row.get_by_role("button", name="Watch"), row.locator("td").nth(1)):
+        box = part.bounding_box()
+        assert box["x"] + box["width"] <= 390
 
 
 def test_a_click_watches_a_player_of_2048_at_once(open_page: Open) -> None:

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("fastapi")
 
 from afterstate.web import game_2048
-from afterstate.web.server import STATIC
+from afterstate.web.routes.pages import STATIC
 
 NODE = shutil.which("node")
 SCRIPT = """

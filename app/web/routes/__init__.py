@@ -1,0 +1,1 @@
+"""The addresses of the page, by view, and what they do."""

@@ -1,0 +1,42 @@
+"""The page itself, its files, and what it needs at the start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fastapi import APIRouter
+from fastapi.responses import FileResponse
+
+from afterstate.web import choices, game_2048, game_daihinmin
+from afterstate.web.requests import Json
+from afterstate.web.routes.site import Me, Site
+
+STATIC = Path(__file__).parents[1] / "static"
+router = APIRouter()
+
+
+@router.get("/")
+async def page() -> FileResponse:
+    """Return the page."""
+    return FileResponse(STATIC / "index.html")
+
+
+@router.get("/api/me")
+async def me(visitor: Me, site: Site) -> Json:
+    """Return the players, the limits, and the visitor's games."""
+    game, match = visitor.games.game_2048, visitor.games.match
+    return {
+        "players": choices.listed(),
+        "trained": choices.TRAINED.as_json(),
+        "ready": site.thinking.is_ready,
+        "thinking": site.thinking.is_running(visitor.key),
+        "seconds": site.limits.seconds,
+        "game_2048": None if game is None else game_2048.state(game),
+        "match": None if match is None else game_daihinmin.state(match, False),
+    }
+
+
+@router.post("/api/stop")
+async def stop(visitor: Me, site: Site) -> Json:
+    """Stop the visitor's search."""
+    return {"stopped": site.thinking.stop(visitor.key)}

@@ -1,0 +1,78 @@
+"""What the addresses share: the visitor of a request, what the server has, and checks of games."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
+
+from fastapi import Depends, Request, Response
+
+from afterstate.envs.messages import shown
+from afterstate.web import game_2048
+from afterstate.web.game_daihinmin import Match
+from afterstate.web.guard import COOKIE, cookie_of
+from afterstate.web.settings import Limits
+from afterstate.web.thinking.learners import Learners
+from afterstate.web.thinking.pool import Refusal, Thinking
+from afterstate.web.visitors import Visitor, Visitors
+
+Held = TypeVar("Held", game_2048.Game, Match)
+
+
+@dataclass(frozen=True)
+class State:
+    """What a server has: its visitors, their searches and networks, and the limits."""
+
+    limits: Limits
+    visitors: Visitors
+    thinking: Thinking
+    learners: Learners
+
+
+async def _state_of(request: Request) -> State:
+    """Return what the server of a request has."""
+    state: State = request.app.state.site
+    return state
+
+
+Site = Annotated[State, Depends(_state_of)]
+
+
+async def _visitor_of(request: Request, response: Response, site: Site) -> Visitor:
+    """Return the visitor of a request, a new one if it has no valid cookie.
+
+    FastAPI calls coroutines one at a time; plain functions it would call in several threads.
+    """
+    visitor = site.visitors.find(cookie_of(request.headers))
+    if visitor is None:
+        cookie, visitor = site.visitors.new(request.client.host if request.client else "")
+        age = int(site.limits.days * 86_400)
+        options: Any = {"httponly": True, "samesite": "strict", "path": "/", "max_age": age}
+        response.set_cookie(COOKIE, cookie, **options)
+    return visitor
+
+
+Me = Annotated[Visitor, Depends(_visitor_of)]
+
+
+def at_turn(game: Held, turn: int) -> Held:
+    """Return a game; raise Refusal if it is not at this turn, such as after a move elsewhere."""
+    if game.turn == turn:
+        return game
+    why = "the game went on in another window: " if game.turn > turn else ""
+    raise Refusal(409, f"{why}turn must be {game.turn}, got {shown(turn)}")
+
+
+def unchanged(now: object, game: Held, turn: int) -> None:
+    """Raise Refusal unless a visitor's game is the one it was before a search, and at its turn."""
+    if now is not game or game.turn != turn:
+        raise Refusal(409, "the game has changed while the player was thinking")
+
+
+def checked(action: Callable[..., Any], *args: Any) -> Any:
+    """Return the result of an action that the rules may refuse."""
+    try:
+        return action(*args)
+    except ValueError as error:
+        raise Refusal(409, str(error)) from None
