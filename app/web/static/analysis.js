@@ -8,11 +8,18 @@ const SEES = { "value-net": true, "policy-net": true };
 // Returns the nodes that show a hint of a player, one of those that visitors may choose.
 export function analysis(hint, board, player) {
   const nodes = [
-    el("p", {}, "Best move: ", el("strong", {}, NAMES[hint.action]), ` (${number(hint.seconds * 1000, 1)} ms)`),
+    el(
+      "p",
+      {},
+      "Best move: ",
+      el("strong", {}, NAMES[hint.action]),
+      ` (${number(hint.seconds * 1000, 1)} ms)`,
+    ),
     moves(hint, player.values),
   ];
   const counts = Object.entries(hint.counts || {});
-  if (counts.length) nodes.push(el("p", { className: "dim" }, counts.map(([name, n]) => `${number(n)} ${name}`).join(", ")));
+  if (counts.length)
+    nodes.push(el("p", { className: "dim" }, counts.map(([name, n]) => `${number(n)} ${name}`).join(", ")));
   if (hint.line) nodes.push(line(hint));
   if (hint.outcomes) nodes.push(outcomes(hint));
   if (hint.tree) nodes.push(el("h3", {}, "Tree"), scroll("Tree", tree(hint)));
@@ -28,31 +35,84 @@ function moves(hint, name) {
   const rows = NAMES.map((move, action) => {
     const value = shown[action];
     const share = high > low ? (value - low) / (high - low) : 1;
-    const cells = [el("th", { scope: "row" }, move), el("td", {}, value == null ? "" : number(value, digits))];
+    const cells = [
+      el("th", { scope: "row" }, move),
+      el("td", {}, value == null ? "" : number(value, digits)),
+    ];
     cells.push(el("td", {}, value == null ? "illegal" : number(value - high, digits)));
     if (hint.visits) cells.push(el("td", {}, number(hint.visits[action])));
-    cells.push(el("td", {}, value == null ? "" : el("meter", { min: 0, max: 1, value: 0.02 + 0.98 * share, ariaLabel: `${move} relative to the best` })));
+    cells.push(
+      el(
+        "td",
+        {},
+        value == null
+          ? ""
+          : el("meter", {
+              min: 0,
+              max: 1,
+              value: 0.02 + 0.98 * share,
+              ariaLabel: `${move} relative to the best`,
+            }),
+      ),
+    );
     return el("tr", { className: action === hint.action ? "best" : "" }, ...cells);
   });
   const heads = ["move", name, "less than the best", ...(hint.visits ? ["visits"] : []), "relative"];
   if (!shown.length) return el("p", { className: "dim" }, "This player gives no values.");
-  return scroll("Values of the moves", el("table", {}, el("thead", {}, el("tr", {}, ...heads.map((each) => el("th", { scope: "col" }, each)))), el("tbody", {}, ...rows)));
+  return scroll(
+    "Values of the moves",
+    el(
+      "table",
+      {},
+      el("thead", {}, el("tr", {}, ...heads.map((each) => el("th", { scope: "col" }, each)))),
+      el("tbody", {}, ...rows),
+    ),
+  );
 }
 
 function line(hint) {
   const pictures = hint.line.map((step, i) => picture(step.after, `${i + 1}. ${NAMES[step.action]}`));
-  return el("div", {}, el("h3", {}, "Principal line"), el("p", { className: "dim" }, `Afterstates of the best moves by ${hint.by}; after each comes the 2 of the median value.`), el("div", { className: "strip" }, ...pictures));
+  return el(
+    "div",
+    {},
+    el("h3", {}, "Principal line"),
+    el(
+      "p",
+      { className: "dim" },
+      `Afterstates of the best moves by ${hint.by}; after each comes the 2 of the median value.`,
+    ),
+    el("div", { className: "strip" }, ...pictures),
+  );
 }
 
 function outcomes(hint) {
   const best = [...hint.outcomes].sort((a, b) => a.value - b.value);
   const mean = best.reduce((sum, each) => sum + each.probability * each.value, 0);
   const rows = best.map((each) =>
-    el("tr", {}, el("td", {}, `${tileOf(each.exponent)} at ${place(each.cell)}`), el("td", {}, number(100 * each.probability, 1)), el("td", {}, number(each.value)), el("td", {}, number(each.value - mean))),
+    el(
+      "tr",
+      {},
+      el("td", {}, `${tileOf(each.exponent)} at ${place(each.cell)}`),
+      el("td", {}, number(100 * each.probability, 1)),
+      el("td", {}, number(each.value)),
+      el("td", {}, number(each.value - mean)),
+    ),
   );
   const heads = ["tile", "probability (%)", "value", "difference to the mean"];
-  return el("details", {}, el("summary", {}, `Values by outcome of ${NAMES[hint.action]} by ${hint.by} (mean ${number(mean)})`),
-    scroll("Values by outcome", el("table", {}, el("thead", {}, el("tr", {}, ...heads.map((each) => el("th", { scope: "col" }, each)))), el("tbody", {}, ...rows))));
+  return el(
+    "details",
+    {},
+    el("summary", {}, `Values by outcome of ${NAMES[hint.action]} by ${hint.by} (mean ${number(mean)})`),
+    scroll(
+      "Values by outcome",
+      el(
+        "table",
+        {},
+        el("thead", {}, el("tr", {}, ...heads.map((each) => el("th", { scope: "col" }, each)))),
+        el("tbody", {}, ...rows),
+      ),
+    ),
+  );
 }
 
 // Draws the moves of the root, their most visited outcomes, and the moves of these.
@@ -61,22 +121,42 @@ function tree(hint) {
   const total = hint.tree.reduce((sum, move) => sum + leaves(move), 0);
   const [width, gap] = [640, 26];
   const height = 30 + total * gap;
-  const svg = el("svg", { viewBox: `0 0 ${width} ${height}`, class: "tree", role: "img", "aria-label": treeText(hint) });
+  const svg = el("svg", {
+    viewBox: `0 0 ${width} ${height}`,
+    class: "tree",
+    role: "img",
+    "aria-label": treeText(hint),
+  });
   const texts = []; // over the edges
   let y = 24;
   const middle = height / 2;
   for (const move of hint.tree) {
     const n = leaves(move);
     const at = y + ((n - 1) * gap) / 2;
-    svg.append(edge(10, middle, 150, at, move.visits), el("rect", { x: 145, y: at - 5, width: 10, height: 10 }));
+    svg.append(
+      edge(10, middle, 150, at, move.visits),
+      el("rect", { x: 145, y: at - 5, width: 10, height: 10 }),
+    );
     const side = at < middle ? -12 : 20; // where the edge from the root is not
-    texts.push(el("text", { x: 150, y: at + side, "text-anchor": "middle" }, `${NAMES[move.action]}: ${number(move.visits)} visits, ${number(move.value)}`));
+    texts.push(
+      el(
+        "text",
+        { x: 150, y: at + side, "text-anchor": "middle" },
+        `${NAMES[move.action]}: ${number(move.visits)} visits, ${number(move.value)}`,
+      ),
+    );
     move.outcomes.forEach((outcome, i) => {
       const to = y + i * gap;
       svg.append(edge(155, at, 400, to, outcome.visits), el("circle", { cx: 400, cy: to, r: 5 }));
       const next = [...outcome.moves].sort((a, b) => b.visits - a.visits)[0];
       const best = next ? `, then ${NAMES[next.action]}` : "";
-      texts.push(el("text", { x: 410, y: to + 4 }, `${number(100 * outcome.chance, 1)}%: ${number(outcome.visits)} visits, ${number(outcome.value)}${best}`));
+      texts.push(
+        el(
+          "text",
+          { x: 410, y: to + 4 },
+          `${number(100 * outcome.chance, 1)}%: ${number(outcome.visits)} visits, ${number(outcome.value)}${best}`,
+        ),
+      );
     });
     y += n * gap;
   }
@@ -97,8 +177,20 @@ function planes(board) {
   const used = [...new Set(board)].sort((a, b) => a - b);
   const note = "One plane for each exponent, 1 where a cell has it. Planes without a cell are left out.";
   const shown = used.map((exponent) => {
-    const grid = [0, 4, 8, 12].map((i) => board.slice(i, i + 4).map((each) => (each === exponent ? "1" : "·")).join(" ")).join("\n");
-    return el("figure", {}, el("pre", { ariaLabel: `plane of ${tileOf(exponent) || "empty"}` }, grid), el("figcaption", {}, exponent ? String(tileOf(exponent)) : "empty"));
+    const grid = [0, 4, 8, 12]
+      .map((i) =>
+        board
+          .slice(i, i + 4)
+          .map((each) => (each === exponent ? "1" : "·"))
+          .join(" "),
+      )
+      .join("\n");
+    return el(
+      "figure",
+      {},
+      el("pre", { ariaLabel: `plane of ${tileOf(exponent) || "empty"}` }, grid),
+      el("figcaption", {}, exponent ? String(tileOf(exponent)) : "empty"),
+    );
   });
   return el("div", {}, el("p", { className: "dim" }, note), el("div", { className: "strip" }, ...shown));
 }

@@ -42,7 +42,12 @@ export function slide(board, action, top = 17) {
 export const tileOf = (exponent) => (exponent ? 2 ** exponent : 0);
 
 export function describe(board) {
-  const rows = [0, 4, 8, 12].map((i) => board.slice(i, i + 4).map((e) => tileOf(e) || "empty").join(", "));
+  const rows = [0, 4, 8, 12].map((i) =>
+    board
+      .slice(i, i + 4)
+      .map((e) => tileOf(e) || "empty")
+      .join(", "),
+  );
   return `Board. ${rows.map((row, i) => `Row ${i + 1}: ${row}.`).join(" ")}`;
 }
 

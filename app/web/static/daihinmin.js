@@ -1,48 +1,28 @@
 // The view of Daihinmin: a seat at the table, five players to watch, and recorded games.
 
-import { PlayerChoice, attempt, button, el, get, label, message, messageText, number, numberOf, onEnter, post, say, scroll, seedOf, takesKeys, think, thinking, wait } from "./dom.js";
-
-const SUITS = ["♠", "♥", "♦", "♣"];
-const SUIT_NAMES = ["spades", "hearts", "diamonds", "clubs"];
-const RANKS = ["3", "4", "5", "6", "7", "8", "9", "10", "J", "Q", "K", "A", "2"];
-const JOKER = 52;
-
-const cardName = (card) => (card === JOKER ? "joker" : `${RANKS[card >> 2]} of ${SUIT_NAMES[card & 3]}`);
-
-// A card on the page; with an action it can be pressed.
-function cardNode(card, props = {}, onclick = null) {
-  const suit = card & 3;
-  const kind = card === JOKER ? "joker" : suit === 1 || suit === 2 ? "red" : "";
-  const text = card === JOKER ? "Jo" : `${RANKS[card >> 2]}${SUITS[suit]}`;
-  const className = `card ${kind} ${props.className || ""}`;
-  if (!onclick) return el("span", { className, role: "img", ariaLabel: cardName(card) }, text);
-  return el("button", { type: "button", onclick, ...props, className, ariaLabel: cardName(card) }, text);
-}
-
-// The seats and the field of a position.
-function tableNode(position, names) {
-  const seats = position.seats.map((player) => {
-    const hand = position.hands[player];
-    const status = [position.classes[player], position.places[player], position.passed[player] ? "passed" : ""].filter(Boolean).join(", ");
-    const cards = hand && position.showHands !== false ? el("div", { className: "cards" }, ...hand.map((card) => cardNode(card, { className: "tiny" }))) : null;
-    return el("div", { className: `seat ${player === position.in_turn ? "turn" : ""}` },
-      el("strong", {}, names[player]), player === position.in_turn ? el("span", { className: "hidden" }, " in turn") : null,
-      el("div", { className: "dim" }, `${position.left[player]} cards, ${position.points[player]} points`),
-      el("div", { className: "dim" }, status || "\u00a0"), cards);
-  });
-  const flags = [position.revolution ? "revolution" : "", position.lock ? "lock" : ""].filter(Boolean);
-  const field = position.field;
-  const cards = field ? field.cards.map((card) => cardNode(card)) : [];
-  const text = field ? `${pretty(field.text)} by ${names[position.last]}` : position.to_give ? "Cards are exchanged." : "The field is empty: any play may lead.";
-  return el("div", { className: "table" },
-    el("div", { className: "seats" }, ...seats),
-    el("div", { className: "field" }, el("div", { className: "cards" }, ...cards), el("p", {}, text), el("p", {}, ...flags.map((each) => el("span", { className: "flag" }, each)))),
-  );
-}
-
-// The notation of recorded games with symbols: S8 JO=HT is 8♠ joker=10♥.
-const pretty = (text) => text.replace(/\bJO\b/g, "joker").replace(/\b([SHDC])([3-9TJQKA2+-])(?![\w])/g, (_, suit, rank) => `${rank === "T" ? "10" : rank}${SUITS["SHDC".indexOf(suit)]}`);
-const named = (text, names) => pretty(text).replace(/\{(\d)\}/g, (_, player) => names[player]);
+import { cardName, cardNode, named, pretty, tableNode } from "./cards.js";
+import {
+  PlayerChoice,
+  attempt,
+  button,
+  el,
+  get,
+  label,
+  message,
+  messageText,
+  number,
+  numberOf,
+  onEnter,
+  post,
+  say,
+  scroll,
+  seedOf,
+  takesKeys,
+  think,
+  thinking,
+  wait,
+} from "./dom.js";
+import { gameOf, nthLine } from "./recorded.js";
 
 export const GIVE_UP = "Give up the match of Daihinmin that is running?";
 export const isRunning = (match) => Boolean(match && match.turn && !match.match_over);
@@ -59,7 +39,9 @@ class Table {
     this.expected = null; // number and places of the leaderboard's game that is played again
     this.build(view);
     addEventListener("keydown", (event) => this.key(event), { signal });
-    signal.addEventListener("abort", () => { this.playing = null; });
+    signal.addEventListener("abort", () => {
+      this.playing = null;
+    });
   }
 
   build(view) {
@@ -68,9 +50,29 @@ class Table {
     this.hintNode = el("div", { "aria-live": "polite" });
     this.logNode = el("ol", { className: "log", tabIndex: 0, ariaLabel: "What happened" });
     this.results = el("div");
-    this.left = el("section", { "aria-label": "Table" }, this.tableNode, this.handNode, this.buildControls(), this.hintNode);
-    const log = el("section", { className: "panel", "aria-label": "History" }, el("h2", {}, "What happened"), this.logNode, this.results);
-    view.append(el("div", { className: "columns" }, this.left, el("div", {}, log, this.buildOptions(), this.buildNew(), this.buildRecorded())));
+    this.left = el(
+      "section",
+      { "aria-label": "Table" },
+      this.tableNode,
+      this.handNode,
+      this.buildControls(),
+      this.hintNode,
+    );
+    const log = el(
+      "section",
+      { className: "panel", "aria-label": "History" },
+      el("h2", {}, "What happened"),
+      this.logNode,
+      this.results,
+    );
+    view.append(
+      el(
+        "div",
+        { className: "columns" },
+        this.left,
+        el("div", {}, log, this.buildOptions(), this.buildNew(), this.buildRecorded()),
+      ),
+    );
   }
 
   // The buttons, of which each moment shows some: they stay, and keep the focus and clicks.
@@ -86,42 +88,106 @@ class Table {
     };
     this.playsNode = el("span", { className: "row" });
     this.endNode = el("strong", { hidden: true }, "The match is over.");
-    this.flowNode = el("div", { className: "row", hidden: true }, this.playsNode, ...Object.values(this.buttons), this.endNode);
+    this.flowNode = el(
+      "div",
+      { className: "row", hidden: true },
+      this.playsNode,
+      ...Object.values(this.buttons),
+      this.endNode,
+    );
     this.stepNode = el("div", { className: "row" });
     return el("div", {}, this.flowNode, this.stepNode);
   }
 
   buildOptions() {
-    this.helper = new PlayerChoice("Hints by", this.me.players.daihinmin, "hints-daihinmin", JSON.parse(localStorage.getItem("hints-daihinmin")) || { name: "daihinmin-mc", settings: { playouts: 500 } });
+    this.helper = new PlayerChoice(
+      "Hints by",
+      this.me.players.daihinmin,
+      "hints-daihinmin",
+      JSON.parse(localStorage.getItem("hints-daihinmin")) || {
+        name: "daihinmin-mc",
+        settings: { playouts: 500 },
+      },
+    );
     this.reveal = el("input", { type: "checkbox", disabled: true, onchange: () => this.refresh() });
     this.revealNote = el("p", { className: "dim" });
-    this.speed = el("select", {}, ...[[0, "at once"], [300, "fast"], [900, "normal"], [2000, "slow"]].map(([ms, text]) => el("option", { value: ms }, text)));
+    this.speed = el(
+      "select",
+      {},
+      ...[
+        [0, "at once"],
+        [300, "fast"],
+        [900, "normal"],
+        [2000, "slow"],
+      ].map(([ms, text]) => el("option", { value: ms }, text)),
+    );
     this.speed.value = localStorage.getItem("speed-daihinmin") || "900";
     this.speed.addEventListener("change", () => localStorage.setItem("speed-daihinmin", this.speed.value));
-    return el("section", { className: "panel", "aria-label": "Options" }, this.helper.node, label("Speed", this.speed), label("show all hands", this.reveal), this.revealNote);
+    return el(
+      "section",
+      { className: "panel", "aria-label": "Options" },
+      this.helper.node,
+      label("Speed", this.speed),
+      label("show all hands", this.reveal),
+      this.revealNote,
+    );
   }
 
   buildNew() {
     const saved = JSON.parse(localStorage.getItem("seats") || "[]");
-    const start = [{ name: "daihinmin-heuristic" }, { name: "daihinmin-sample" }, { name: "daihinmin-policy" }, { name: "daihinmin-mc", settings: { playouts: 200 } }, { name: "daihinmin-heuristic" }];
-    this.seats = start.map((each, i) => new PlayerChoice(`Player ${i + 1}`, this.me.players.daihinmin, "", saved[i] || each));
-    this.watching = el("input", { type: "checkbox", onchange: () => { this.seats[4].node.hidden = !this.watching.checked; } });
+    const start = [
+      { name: "daihinmin-heuristic" },
+      { name: "daihinmin-sample" },
+      { name: "daihinmin-policy" },
+      { name: "daihinmin-mc", settings: { playouts: 200 } },
+      { name: "daihinmin-heuristic" },
+    ];
+    this.seats = start.map(
+      (each, i) => new PlayerChoice(`Player ${i + 1}`, this.me.players.daihinmin, "", saved[i] || each),
+    );
+    this.watching = el("input", {
+      type: "checkbox",
+      onchange: () => {
+        this.seats[4].node.hidden = !this.watching.checked;
+      },
+    });
     this.seats[4].node.hidden = true;
     this.nGames = onEnter(el("input", { type: "number", min: 1, max: 100, value: 3 }), () => this.start());
     this.seed = onEnter(el("input", { type: "number", min: 0, placeholder: "random" }), () => this.start());
-    this.newMatch = el("details", { className: "panel", open: !this.me.match }, el("summary", {}, "New match"),
-      label("watch five players instead of playing", this.watching), ...this.seats.map((each) => each.node),
-      label("Games", this.nGames), label("Seed", this.seed), button("Start", () => this.start(), { className: "main" }));
+    this.newMatch = el(
+      "details",
+      { className: "panel", open: !this.me.match },
+      el("summary", {}, "New match"),
+      label("watch five players instead of playing", this.watching),
+      ...this.seats.map((each) => each.node),
+      label("Games", this.nGames),
+      label("Seed", this.seed),
+      button("Start", () => this.start(), { className: "main" }),
+    );
     return this.newMatch;
   }
 
   buildRecorded() {
     this.file = el("input", { type: "file", accept: ".jsonl,.json,.gz" });
     this.line = onEnter(el("input", { type: "number", min: 1, value: 1 }), () => this.openRecorded());
-    return el("details", { className: "panel" }, el("summary", {}, "Recorded games"),
-      el("p", { className: "dim" }, "JSON lines, as afterstate serve writes them, also packed as .gz. The file stays in the browser; one game is sent."),
-      label("File", this.file), label("Game number", this.line),
-      el("div", { className: "row" }, button("Step through it", () => this.openRecorded()), button("Step through this match's game", () => this.openOwn())));
+    return el(
+      "details",
+      { className: "panel" },
+      el("summary", {}, "Recorded games"),
+      el(
+        "p",
+        { className: "dim" },
+        "JSON lines, as afterstate serve writes them, also packed as .gz. The file stays in the browser; one game is sent.",
+      ),
+      label("File", this.file),
+      label("Game number", this.line),
+      el(
+        "div",
+        { className: "row" },
+        button("Step through it", () => this.openRecorded()),
+        button("Step through this match's game", () => this.openOwn()),
+      ),
+    );
   }
 
   async start() {
@@ -182,7 +248,11 @@ class Table {
   // Says when there are hands to show.
   showReveal() {
     this.reveal.disabled = !this.state || this.state.visitor === null;
-    this.revealNote.textContent = !this.state ? "Hands are dealt when a match starts." : this.reveal.disabled ? "You watch, and see all hands." : "";
+    this.revealNote.textContent = !this.state
+      ? "Hands are dealt when a match starts."
+      : this.reveal.disabled
+        ? "You watch, and see all hands."
+        : "";
   }
 
   async refresh() {
@@ -215,9 +285,21 @@ class Table {
 
   showResults() {
     const { names, results, points, number: game, n_games } = this.state;
-    const rows = names.map((name, player) => el("tr", {}, el("th", { scope: "row" }, name), el("td", {}, points[player]), el("td", {}, results.map((places) => places[player] + 1).join(" "))));
+    const rows = names.map((name, player) =>
+      el(
+        "tr",
+        {},
+        el("th", { scope: "row" }, name),
+        el("td", {}, points[player]),
+        el("td", {}, results.map((places) => places[player] + 1).join(" ")),
+      ),
+    );
     const heads = ["player", "points", "places"].map((each) => el("th", { scope: "col" }, each));
-    this.results.replaceChildren(el("h3", {}, `Game ${game} of ${n_games}`), el("table", {}, el("thead", {}, el("tr", {}, ...heads)), el("tbody", {}, ...rows)), this.comparison(results));
+    this.results.replaceChildren(
+      el("h3", {}, `Game ${game} of ${n_games}`),
+      el("table", {}, el("thead", {}, el("tr", {}, ...heads)), el("tbody", {}, ...rows)),
+      this.comparison(results),
+    );
   }
 
   // Says whether the leaderboard's game had the places of its row.
@@ -225,7 +307,11 @@ class Table {
     const { number: game, places } = this.expected || {};
     if (!game || results.length < game) return "";
     const same = places.every((place, player) => place === results[game - 1][player]);
-    return el("p", {}, `The places of the row are ${places.map((each) => each + 1).join(" ")}: ${same ? "the same" : "not the same"} as here in game ${game}.`);
+    return el(
+      "p",
+      {},
+      `The places of the row are ${places.map((each) => each + 1).join(" ")}: ${same ? "the same" : "not the same"} as here in game ${game}.`,
+    );
   }
 
   // The legal plays that contain all selected cards.
@@ -246,16 +332,49 @@ class Table {
       return this.showFlow();
     }
     const toGive = state.to_give;
-    const usable = new Set(toGive && state.is_mine ? state.hands[0] : this.matching().flatMap((play) => play.cards));
+    const usable = new Set(
+      toGive && state.is_mine ? state.hands[0] : this.matching().flatMap((play) => play.cards),
+    );
     const order = [...state.hands[0]].sort((a, b) => a - b);
     const focused = document.activeElement?.dataset?.card;
     const can = toGive ? "can be given" : "can be played";
-    const cards = order.map((card) => cardNode(card, { className: usable.has(card) && state.is_mine ? "usable" : "", title: usable.has(card) && state.is_mine ? can : "", "aria-pressed": String(this.selected.has(card)), disabled: !state.is_mine }, () => this.toggle(card)));
-    cards.forEach((node, i) => { node.dataset.card = order[i]; });
-    const asked = toGive ? `Choose ${toGive} card${toGive > 1 ? "s" : ""} to give away` : usable.size ? "Your turn: choose cards, then play them" : this.selected.size ? "Your turn: no play has these cards" : "Your turn: only a pass is possible";
+    const cards = order.map((card) =>
+      cardNode(
+        card,
+        {
+          className: usable.has(card) && state.is_mine ? "usable" : "",
+          title: usable.has(card) && state.is_mine ? can : "",
+          "aria-pressed": String(this.selected.has(card)),
+          disabled: !state.is_mine,
+        },
+        () => this.toggle(card),
+      ),
+    );
+    cards.forEach((node, i) => {
+      node.dataset.card = order[i];
+    });
+    const asked = toGive
+      ? `Choose ${toGive} card${toGive > 1 ? "s" : ""} to give away`
+      : usable.size
+        ? "Your turn: choose cards, then play them"
+        : this.selected.size
+          ? "Your turn: no play has these cards"
+          : "Your turn: only a pass is possible";
     const text = state.is_mine ? asked : "Your hand";
-    const keys = el("p", { className: "dim keys" }, "Keys: ← and → go to a card, Enter selects it, Enter again plays the selected ones, P passes, ? hints, Esc pauses the others.");
-    this.handNode.replaceChildren(el("h2", {}, text), el("div", { className: "cards", role: "group", ariaLabel: "Your hand; highlighted cards can be played" }, ...cards), keys);
+    const keys = el(
+      "p",
+      { className: "dim keys" },
+      "Keys: ← and → go to a card, Enter selects it, Enter again plays the selected ones, P passes, ? hints, Esc pauses the others.",
+    );
+    this.handNode.replaceChildren(
+      el("h2", {}, text),
+      el(
+        "div",
+        { className: "cards", role: "group", ariaLabel: "Your hand; highlighted cards can be played" },
+        ...cards,
+      ),
+      keys,
+    );
     if (focused !== undefined) this.handNode.querySelector(`[data-card="${focused}"]`)?.focus();
     return this.showFlow();
   }
@@ -263,13 +382,24 @@ class Table {
   showFlow() {
     const { is_mine: isMine, to_give: toGive, over, match_over: isEnd } = this.state;
     const isOthers = !isMine && !over;
-    const shown = { give: isMine && toGive, pass: isMine && !toGive, hint: isMine, next: over && !isEnd, flow: isOthers, step: isOthers };
+    const shown = {
+      give: isMine && toGive,
+      pass: isMine && !toGive,
+      hint: isMine,
+      next: over && !isEnd,
+      flow: isOthers,
+      step: isOthers,
+    };
     for (const [name, node] of Object.entries(this.buttons)) node.hidden = !shown[name];
     this.buttons.give.disabled = this.selected.size !== toGive;
     this.buttons.flow.textContent = this.playing ? "Pause" : "Continue";
     this.endNode.hidden = !isEnd;
     const plays = isMine && !toGive && this.selected.size ? this.exact() : [];
-    this.playsNode.replaceChildren(...plays.map((each) => button(`Play ${pretty(each.text)}`, () => this.play(each.play), { className: "main" })));
+    this.playsNode.replaceChildren(
+      ...plays.map((each) =>
+        button(`Play ${pretty(each.text)}`, () => this.play(each.play), { className: "main" }),
+      ),
+    );
   }
 
   toggle(card) {
@@ -278,11 +408,16 @@ class Table {
     if (limit && this.selected.size > limit) this.selected.delete([...this.selected][0]);
     if (!limit && this.selected.size && !this.matching().length) this.selected = new Set([card]);
     this.showHand();
-    say(`${cardName(card)} ${this.selected.has(card) ? "selected" : "not selected"}. ${this.exact().map((each) => pretty(each.text)).join(", ")}`);
+    say(
+      `${cardName(card)} ${this.selected.has(card) ? "selected" : "not selected"}. ${this.exact()
+        .map((each) => pretty(each.text))
+        .join(", ")}`,
+    );
   }
 
   confirm() {
-    if (this.state.to_give) return this.selected.size === this.state.to_give && this.change("give", { cards: [...this.selected] });
+    if (this.state.to_give)
+      return this.selected.size === this.state.to_give && this.change("give", { cards: [...this.selected] });
     const plays = this.exact();
     if (this.selected.size && !plays.length) say("No play has these cards alone.");
     return plays.length && this.selected.size && this.play(plays[0].play);
@@ -348,7 +483,9 @@ class Table {
 
   // Asks for the next play of the others, once at a time.
   advance() {
-    this.advancing ||= this.askForPlay().finally(() => { this.advancing = null; });
+    this.advancing ||= this.askForPlay().finally(() => {
+      this.advancing = null;
+    });
     return this.advancing;
   }
 
@@ -378,10 +515,37 @@ class Table {
     this.selected = new Set(hint.cards);
     this.showHand();
     if (document.activeElement.matches(".card")) this.handNode.querySelector("[aria-pressed=true]")?.focus(); // Enter plays it
-    const rows = hint.listed.map((each) => el("tr", {}, el("td", {}, pretty(each.text)), el("td", {}, each.places ? each.places.map((p) => number(100 * p)).join(" / ") : number(each.value, 2)), el("td", {}, each.visits == null ? "" : number(each.visits))));
-    const heads = hint.listed[0]?.places ? ["action", "places 1 to 5 (%)", "playouts"] : ["action", "points above last place, up to the reset of the classes", "playouts"];
-    this.hintNode.append(el("p", {}, "Hint: ", el("strong", {}, pretty(hint.text)), ` (${number(1000 * hint.seconds, 1)} ms)`));
-    if (rows.length > 1) this.hintNode.append(scroll("What the player thinks", el("table", {}, el("thead", {}, el("tr", {}, ...heads.map((each) => el("th", { scope: "col" }, each)))), el("tbody", {}, ...rows))));
+    const rows = hint.listed.map((each) =>
+      el(
+        "tr",
+        {},
+        el("td", {}, pretty(each.text)),
+        el(
+          "td",
+          {},
+          each.places ? each.places.map((p) => number(100 * p)).join(" / ") : number(each.value, 2),
+        ),
+        el("td", {}, each.visits == null ? "" : number(each.visits)),
+      ),
+    );
+    const heads = hint.listed[0]?.places
+      ? ["action", "places 1 to 5 (%)", "playouts"]
+      : ["action", "points above last place, up to the reset of the classes", "playouts"];
+    this.hintNode.append(
+      el("p", {}, "Hint: ", el("strong", {}, pretty(hint.text)), ` (${number(1000 * hint.seconds, 1)} ms)`),
+    );
+    if (rows.length > 1)
+      this.hintNode.append(
+        scroll(
+          "What the player thinks",
+          el(
+            "table",
+            {},
+            el("thead", {}, el("tr", {}, ...heads.map((each) => el("th", { scope: "col" }, each)))),
+            el("tbody", {}, ...rows),
+          ),
+        ),
+      );
   }
 
   key(event) {
@@ -390,9 +554,13 @@ class Table {
     if (!this.state) return;
     const key = event.key.toLowerCase();
     const cards = [...this.handNode.querySelectorAll("button")];
-    const isEnter = key === "enter" && !event.repeat && !event.target.closest("a, summary, button:not(.card), .card[aria-pressed=false]"); // which use it themselves
+    const isEnter =
+      key === "enter" &&
+      !event.repeat &&
+      !event.target.closest("a, summary, button:not(.card), .card[aria-pressed=false]"); // which use it themselves
     const at = cards.indexOf(document.activeElement);
-    if ((key === "arrowright" || key === "arrowleft") && cards.length) cards.at((at + (key === "arrowright" ? 1 : -1)) % cards.length).focus();
+    if ((key === "arrowright" || key === "arrowleft") && cards.length)
+      cards.at((at + (key === "arrowright" ? 1 : -1)) % cards.length).focus();
     else if (key === "?" && this.state.is_mine) this.hint();
     else if (key === "p" && this.state.is_mine && !this.state.to_give) this.play(0);
     else if (isEnter && this.state.is_mine && this.selected.size) this.confirm();
@@ -421,7 +589,13 @@ class Table {
   showSteps(found) {
     this.playing = null;
     let at = 0;
-    const slider = el("input", { type: "range", min: 0, max: found.steps.length - 1, value: 0, oninput: () => go(Number(slider.value)) });
+    const slider = el("input", {
+      type: "range",
+      min: 0,
+      max: found.steps.length - 1,
+      value: 0,
+      oninput: () => go(Number(slider.value)),
+    });
     const text = el("p", { "aria-live": "polite" });
     const go = (to) => {
       at = Math.max(0, Math.min(found.steps.length - 1, to));
@@ -439,46 +613,32 @@ class Table {
       if (this.state) this.refresh();
     };
     this.stepper = { go, at: () => at, end };
-    this.handNode.replaceChildren(text, ...found.mismatches.map((each) => el("p", { className: "best" }, `Differs from the rules: ${each}`)));
+    this.handNode.replaceChildren(
+      text,
+      ...found.mismatches.map((each) => el("p", { className: "best" }, `Differs from the rules: ${each}`)),
+    );
     this.flowNode.hidden = true;
     this.left.scrollIntoView();
-    this.stepNode.replaceChildren(button("Back (←)", () => go(at - 1)), button("Forward (→)", () => go(at + 1), { className: "main" }), ...[label("Step", slider)], button("Close (Esc)", end));
+    this.stepNode.replaceChildren(
+      button("Back (←)", () => go(at - 1)),
+      button("Forward (→)", () => go(at + 1), { className: "main" }),
+      ...[label("Step", slider)],
+      button("Close (Esc)", end),
+    );
     go(0);
   }
 
   stepKey(event) {
-    const targets = { ArrowLeft: this.stepper.at() - 1, ArrowRight: this.stepper.at() + 1, Home: 0, End: Infinity };
+    const targets = {
+      ArrowLeft: this.stepper.at() - 1,
+      ArrowRight: this.stepper.at() + 1,
+      Home: 0,
+      End: Infinity,
+    };
     if (event.key in targets) this.stepper.go(targets[event.key]);
     else if (event.key === "Escape") this.stepper.end();
     else return;
     event.preventDefault();
-  }
-}
-
-// Reads a file up to a line, and returns this line.
-async function nthLine(file, wanted) {
-  const isPacked = file.name.endsWith(".gz");
-  const stream = isPacked ? file.stream().pipeThrough(new DecompressionStream("gzip")) : file.stream();
-  const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
-  let rest = "";
-  for (let n = 1; ; ) {
-    const { value, done } = await reader.read().catch(() => { throw new Error(`${file.name} must be ${isPacked ? "packed by gzip" : "a text file"}, and is not.`); });
-    const lines = (rest + (value || "")).split("\n");
-    rest = lines.pop();
-    for (const line of done && rest ? [...lines, rest] : lines) {
-      if (n === wanted) return line;
-      n += 1;
-    }
-    if (done) throw new Error(n === 1 ? `${file.name} must have a game in each line, and is empty.` : `Game number must be a whole number from 1 to ${n - 1}, the lines of ${file.name}, got ${wanted}`);
-  }
-}
-
-// The recorded game of a line.
-function gameOf(line, name) {
-  try {
-    return JSON.parse(line);
-  } catch {
-    throw new Error(`Each line of ${name} must be a recorded game as JSON, as afterstate serve writes it, got ${JSON.stringify(line.slice(0, 60))}`);
   }
 }
 

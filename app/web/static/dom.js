@@ -110,7 +110,8 @@ export async function attempt(action) {
 // The seed of an input: null, for a random one, if it is empty.
 export function seedOf(input) {
   const seed = Number(input.value);
-  if (input.validity.badInput || !Number.isSafeInteger(seed) || seed < 0) throw new Error(`seed must be a whole number from 0 to ${number(Number.MAX_SAFE_INTEGER)}`);
+  if (input.validity.badInput || !Number.isSafeInteger(seed) || seed < 0)
+    throw new Error(`seed must be a whole number from 0 to ${number(Number.MAX_SAFE_INTEGER)}`);
   return input.value === "" ? null : seed;
 }
 
@@ -120,7 +121,9 @@ export function numberOf(input, name) {
   if (value !== "" && validity.valid) return Number(value);
   const given = validity.badInput ? "no number" : value === "" ? "nothing" : value;
   const kind = step === "any" ? "a number" : "a whole number";
-  throw new Error(`${name} must be ${kind} ${max === "" ? `from ${min} on` : `from ${min} to ${max}`}, got ${given}`);
+  throw new Error(
+    `${name} must be ${kind} ${max === "" ? `from ${min} on` : `from ${min} to ${max}`}, got ${given}`,
+  );
 }
 
 // An input whose Enter key does what its button does.
@@ -148,7 +151,12 @@ export class PlayerChoice {
     this.key = key;
     this.inputs = {};
     const saved = initial || JSON.parse(localStorage.getItem(key) || "null") || {};
-    this.select = el("select", { onchange: () => { this.show({}); this.save(); } });
+    this.select = el("select", {
+      onchange: () => {
+        this.show({});
+        this.save();
+      },
+    });
     for (const each of listed) this.select.append(el("option", { value: each.name }, each.label));
     this.fields = el("div");
     this.node = el("div", {}, label(text, this.select), this.fields);
@@ -173,7 +181,12 @@ export class PlayerChoice {
       const options = Object.entries(each.choices);
       const input = options.length
         ? el("select", {}, ...options.map(([value, text]) => el("option", { value }, text)))
-        : el("input", { type: "number", min: each.low, max: each.high, step: Number.isInteger(each.default) && each.name !== "temperature" ? 1 : "any" });
+        : el("input", {
+            type: "number",
+            min: each.low,
+            max: each.high,
+            step: Number.isInteger(each.default) && each.name !== "temperature" ? 1 : "any",
+          });
       input.value = value;
       input.addEventListener("change", () => this.save());
       this.inputs[each.name] = [input, each];
@@ -190,7 +203,9 @@ export class PlayerChoice {
   }
 
   save() {
-    const isComplete = Object.values(this.inputs).every(([input]) => input.value !== "" && input.validity.valid);
+    const isComplete = Object.values(this.inputs).every(
+      ([input]) => input.value !== "" && input.validity.valid,
+    );
     if (this.key && isComplete) localStorage.setItem(this.key, JSON.stringify(this.spec()));
   }
 }

@@ -1,11 +1,39 @@
 // The view of 2048: play, hints, auto-run and set-up.
 
 import { Board, NAMES, describe, picture, place, tileOf } from "./board.js";
-import { PlayerChoice, attempt, button, el, get, label, message, number, onEnter, post, say, seedOf, takesKeys, think, thinking, wait } from "./dom.js";
+import {
+  PlayerChoice,
+  attempt,
+  button,
+  el,
+  get,
+  label,
+  message,
+  number,
+  onEnter,
+  post,
+  say,
+  seedOf,
+  takesKeys,
+  think,
+  thinking,
+  wait,
+} from "./dom.js";
 import { analysis } from "./analysis.js";
 
 const KEYS = {
-  ArrowUp: 0, w: 0, k: 0, ArrowRight: 1, d: 1, l: 1, ArrowDown: 2, s: 2, j: 2, ArrowLeft: 3, a: 3, h: 3,
+  ArrowUp: 0,
+  w: 0,
+  k: 0,
+  ArrowRight: 1,
+  d: 1,
+  l: 1,
+  ArrowDown: 2,
+  s: 2,
+  j: 2,
+  ArrowLeft: 3,
+  a: 3,
+  h: 3,
 };
 const ARROWS = ["↑", "→", "↓", "←"];
 const BATCH_MS = 120; // at full speed, moves of about this time come together
@@ -30,22 +58,42 @@ class Game {
       this[name === "largest tile" ? "best" : name] = value;
       return el("div", {}, el("dt", {}, name), value);
     });
-    this.seedInput = onEnter(el("input", { type: "number", min: 0, placeholder: "random" }), () => this.startHere());
+    this.seedInput = onEnter(el("input", { type: "number", min: 0, placeholder: "random" }), () =>
+      this.startHere(),
+    );
     this.undoButton = button("Undo (U)", () => this.undo());
     this.chance = el("input", { type: "checkbox", onchange: () => this.showChance(null) });
     this.chanceNode = el("div", { className: "strip" });
     this.over = el("p", { className: "best" });
-    const arrows = el("div", { className: "arrows" }, el("span"), this.arrow(0), el("span"), this.arrow(3), this.arrow(2), this.arrow(1));
+    const arrows = el(
+      "div",
+      { className: "arrows" },
+      el("span"),
+      this.arrow(0),
+      el("span"),
+      this.arrow(3),
+      this.arrow(2),
+      this.arrow(1),
+    );
     this.setup = el("div");
-    const left = el("section", { "aria-label": "Game" },
+    const left = el(
+      "section",
+      { "aria-label": "Game" },
       el("dl", { className: "numbers" }, ...stats),
       this.board.node,
       this.over,
       el("div", { className: "row" }, arrows),
-      el("div", { className: "row" }, button("New game (N)", () => this.start()), label("seed", this.seedInput), this.undoButton,
-        button("Set up a position", () => this.openSetup())),
+      el(
+        "div",
+        { className: "row" },
+        button("New game (N)", () => this.start()),
+        label("seed", this.seedInput),
+        this.undoButton,
+        button("Set up a position", () => this.openSetup()),
+      ),
       this.setup,
-      label("show afterstate and chance apart", this.chance), this.chanceNode,
+      label("show afterstate and chance apart", this.chance),
+      this.chanceNode,
       el("p", { className: "dim keys" }, "Keys: arrows, WASD or HJKL move; the buttons name theirs."),
     );
     view.append(el("div", { className: "columns game" }, left, this.buildPlayer()));
@@ -57,26 +105,50 @@ class Game {
   }
 
   buildPlayer() {
-    this.speed = el("input", { type: "range", min: 0, max: 4, step: 1, value: localStorage.getItem("speed") || 2 });
+    this.speed = el("input", {
+      type: "range",
+      min: 0,
+      max: 4,
+      step: 1,
+      value: localStorage.getItem("speed") || 2,
+    });
     this.speedText = el("output");
     this.speed.addEventListener("input", () => this.showSpeed());
     this.showSpeed();
-    this.until = el("select", {}, el("option", { value: "" }, "game over"), ...[2048, 4096, 8192, 16384].map((tile) => el("option", { value: tile }, String(tile))));
+    this.until = el(
+      "select",
+      {},
+      el("option", { value: "" }, "game over"),
+      ...[2048, 4096, 8192, 16384].map((tile) => el("option", { value: tile }, String(tile))),
+    );
     this.until.value = localStorage.getItem("until") ?? "2048";
     this.until.addEventListener("change", () => localStorage.setItem("until", this.until.value));
     this.detail = el("input", { type: "checkbox", checked: localStorage.getItem("detail") === "1" });
-    this.detail.addEventListener("change", () => localStorage.setItem("detail", this.detail.checked ? "1" : ""));
+    this.detail.addEventListener("change", () =>
+      localStorage.setItem("detail", this.detail.checked ? "1" : ""),
+    );
     this.runButton = button("Run (R)", () => this.toggleRun(), { className: "main" });
     this.timing = el("p", { className: "dim" });
     this.result = el("div", { "aria-live": "polite" });
-    const section = el("section", { className: "panel", "aria-label": "Player and hints" },
+    const section = el(
+      "section",
+      { className: "panel", "aria-label": "Player and hints" },
       el("h2", {}, "Player"),
       this.player.node,
-      el("div", { className: "row" }, button("Hint (?)", () => this.hint()), button("Step (space)", () => this.step()), this.runButton, button("Stop (Esc)", () => this.stop())),
-      label("Speed", this.speed), this.speedText,
+      el(
+        "div",
+        { className: "row" },
+        button("Hint (?)", () => this.hint()),
+        button("Step (space)", () => this.step()),
+        this.runButton,
+        button("Stop (Esc)", () => this.stop()),
+      ),
+      label("Speed", this.speed),
+      this.speedText,
       label("Stop at", this.until),
       label("lines, outcomes and tree with a hint", this.detail),
-      this.timing, this.result,
+      this.timing,
+      this.result,
     );
     this.leaveFields(section);
     return section;
@@ -85,7 +157,9 @@ class Game {
   // Gives the focus to the board after a choice or Enter; keys that choose in a closed list keep it.
   leaveFields(section) {
     let key = ""; // the last one, if it may have chosen
-    section.addEventListener("pointerdown", () => { key = ""; });
+    section.addEventListener("pointerdown", () => {
+      key = "";
+    });
     section.addEventListener("keydown", (event) => {
       key = event.altKey || event.key === " " ? "" : event.key;
       if (key === "Enter" && event.target.matches("select, input")) this.board.node.focus();
@@ -97,7 +171,9 @@ class Game {
 
   showSpeed() {
     this.delay = [1000, 400, 150, 40, 0][this.speed.value];
-    this.speedText.textContent = this.delay ? `${number(1000 / this.delay, 1)} moves per second at most` : "as fast as the player";
+    this.speedText.textContent = this.delay
+      ? `${number(1000 / this.delay, 1)} moves per second at most`
+      : "as fast as the player";
     localStorage.setItem("speed", this.speed.value);
   }
 
@@ -108,16 +184,30 @@ class Game {
     };
     addEventListener("keydown", onKey, { signal: this.signal });
     let from = null;
-    this.board.node.addEventListener("pointerdown", (event) => { from = [event.clientX, event.clientY]; });
-    addEventListener("pointercancel", () => { from = null; }, { signal: this.signal });
-    addEventListener("pointerup", (event) => {
-      if (!from) return;
-      const [x, y] = [event.clientX - from[0], event.clientY - from[1]];
-      from = null;
-      if (Math.max(Math.abs(x), Math.abs(y)) < 24) return;
-      this.press(Math.abs(x) > Math.abs(y) ? (x > 0 ? 1 : 3) : y > 0 ? 2 : 0);
-    }, { signal: this.signal });
-    this.signal.addEventListener("abort", () => { this.running = null; });
+    this.board.node.addEventListener("pointerdown", (event) => {
+      from = [event.clientX, event.clientY];
+    });
+    addEventListener(
+      "pointercancel",
+      () => {
+        from = null;
+      },
+      { signal: this.signal },
+    );
+    addEventListener(
+      "pointerup",
+      (event) => {
+        if (!from) return;
+        const [x, y] = [event.clientX - from[0], event.clientY - from[1]];
+        from = null;
+        if (Math.max(Math.abs(x), Math.abs(y)) < 24) return;
+        this.press(Math.abs(x) > Math.abs(y) ? (x > 0 ? 1 : 3) : y > 0 ? 2 : 0);
+      },
+      { signal: this.signal },
+    );
+    this.signal.addEventListener("abort", () => {
+      this.running = null;
+    });
   }
 
   handle(key, target) {
@@ -155,8 +245,9 @@ class Game {
 
   // Starts a game unless the visitor keeps the one that is running.
   async start(body = null) {
-    const wanted = body || await attempt(() => ({ seed: seedOf(this.seedInput) }));
-    if (!wanted || (this.state.n_moves && !this.state.over && !confirm("Give up the game that is running?"))) return undefined;
+    const wanted = body || (await attempt(() => ({ seed: seedOf(this.seedInput) })));
+    if (!wanted || (this.state.n_moves && !this.state.over && !confirm("Give up the game that is running?")))
+      return undefined;
     await this.settle();
     this.expected = null;
     const state = await attempt(() => post("2048/new", wanted));
@@ -202,12 +293,15 @@ class Game {
 
   finish(played) {
     this.board.spawn(played.tile);
-    if (played.board.some((exponent, cell) => exponent !== this.board.board[cell])) this.board.show(played.board);
+    if (played.board.some((exponent, cell) => exponent !== this.board.board[cell]))
+      this.board.show(played.board);
     this.state = played;
     this.showNumbers();
     this.showChance(played);
     const tile = `${tileOf(played.tile.exponent)} at ${place(played.tile.cell)}`;
-    say(`${NAMES[played.action]}, ${played.reward ? `plus ${played.reward}` : "no merge"}. New ${tile}. Score ${played.score}.`);
+    say(
+      `${NAMES[played.action]}, ${played.reward ? `plus ${played.reward}` : "no merge"}. New ${tile}. Score ${played.score}.`,
+    );
   }
 
   // Shows the position of the server, or the last one that it gave.
@@ -245,8 +339,12 @@ class Game {
 
   async ask(turn, player) {
     this.timing.textContent = thinking(player);
-    const dropped = (error) => { if (this.state.turn === turn) throw error; }; // else the visitor has moved
-    const hint = await attempt(() => think("2048/hint", { player: this.player.spec(), detail: this.detail.checked }).catch(dropped));
+    const dropped = (error) => {
+      if (this.state.turn === turn) throw error;
+    }; // else the visitor has moved
+    const hint = await attempt(() =>
+      think("2048/hint", { player: this.player.spec(), detail: this.detail.checked }).catch(dropped),
+    );
     this.timing.textContent = "";
     if (!hint || this.state.turn !== turn) return;
     if (hint.turn === turn) this.result.replaceChildren(...analysis(hint, this.state.board, player));
@@ -312,9 +410,12 @@ class Game {
 
   async keepRunning() {
     const me = (this.running = {});
-    me.stopped = new Promise((resolve) => { me.stop = resolve; });
+    me.stopped = new Promise((resolve) => {
+      me.stop = resolve;
+    });
     const from = this.state.max_tile;
-    const isReached = () => from < Number(this.until.value) && this.state.max_tile >= Number(this.until.value);
+    const isReached = () =>
+      from < Number(this.until.value) && this.state.max_tile >= Number(this.until.value);
     this.runButton.textContent = "Pause (R)";
     let batch = 1;
     while (this.running === me && !this.state.over && !isReached()) {
@@ -343,9 +444,13 @@ class Game {
   async playBack(start, me) {
     while (this.rest && this.running === me) {
       const { played } = this.rest;
-      if (this.delay === 0 && played.length > 1) this.board.show(played.splice(0, played.length - 1).at(-1).board);
+      if (this.delay === 0 && played.length > 1)
+        this.board.show(played.splice(0, played.length - 1).at(-1).board);
       this.showNext();
-      await Promise.race([wait(Math.max(this.delay ? 4 : 0, (this.delay || 16) - (performance.now() - start))), me.stopped]);
+      await Promise.race([
+        wait(Math.max(this.delay ? 4 : 0, (this.delay || 16) - (performance.now() - start))),
+        me.stopped,
+      ]);
       start = performance.now();
     }
   }
@@ -386,8 +491,20 @@ class Game {
         this.board.node.focus();
       }
     };
-    const clear = () => inputs.forEach((each) => { each.value = 0; });
-    this.setup.append(el("fieldset", {}, el("legend", {}, "Position"), el("div", { className: "cells" }, ...inputs), button("Start from here", begin, { className: "main" }), button("Clear", clear)));
+    const clear = () =>
+      inputs.forEach((each) => {
+        each.value = 0;
+      });
+    this.setup.append(
+      el(
+        "fieldset",
+        {},
+        el("legend", {}, "Position"),
+        el("div", { className: "cells" }, ...inputs),
+        button("Start from here", begin, { className: "main" }),
+        button("Clear", clear),
+      ),
+    );
     return inputs[0].focus();
   }
 }
@@ -405,7 +522,12 @@ export async function open(view, me, [action, ...rest], signal) {
 
 // Replays a row of the leaderboard: #2048/watch/SEED/NAME/SETTING=VALUE,.../SCORE
 async function watch(game, [seed, name, settings = "", score = ""]) {
-  const values = Object.fromEntries(settings.split(",").filter(Boolean).map((pair) => pair.split("=")));
+  const values = Object.fromEntries(
+    settings
+      .split(",")
+      .filter(Boolean)
+      .map((pair) => pair.split("=")),
+  );
   history.replaceState(null, "", "#2048");
   if (!(await game.start({ seed: Number(seed) }))) return;
   game.player.use(name, values);

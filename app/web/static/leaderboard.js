@@ -4,16 +4,40 @@ import { GIVE_UP, isRunning } from "./daihinmin.js";
 import { attempt, button, el, get, number, post, scroll } from "./dom.js";
 
 const LOADING = "Loading the results ...";
-const SHARES = new Set(["2048", "4096", "8192", "16384", "32768", "65536", "1st", "2nd", "3rd", "4th", "5th"]);
+const SHARES = new Set([
+  "2048",
+  "4096",
+  "8192",
+  "16384",
+  "32768",
+  "65536",
+  "1st",
+  "2nd",
+  "3rd",
+  "4th",
+  "5th",
+]);
 
 function columns(game, results) {
   const shares = Object.keys(results[0]).filter((key) => SHARES.has(key) || key.startsWith("daihinmin-"));
   return [
     { key: "name", text: "player" },
-    { key: "mean", text: game === "2048" ? "mean score (95% interval)" : "points per 100 games (95% interval)", show: (r) => `${number(r.mean)} (${number(r.low)} to ${number(r.high)})` },
+    {
+      key: "mean",
+      text: game === "2048" ? "mean score (95% interval)" : "points per 100 games (95% interval)",
+      show: (r) => `${number(r.mean)} (${number(r.low)} to ${number(r.high)})`,
+    },
     { key: "games", text: "games", show: (r) => number(r.games) },
-    { key: "cpu_seconds_each", text: "CPU time per move (ms)", show: (r) => number(1000 * r.cpu_seconds_each, 3) },
-    ...shares.map((key) => ({ key, text: key.startsWith("daihinmin-") ? `ahead of ${key.slice(10)} (%)` : `${key} (%)`, show: (r) => number(100 * r[key], 1) })),
+    {
+      key: "cpu_seconds_each",
+      text: "CPU time per move (ms)",
+      show: (r) => number(1000 * r.cpu_seconds_each, 3),
+    },
+    ...shares.map((key) => ({
+      key,
+      text: key.startsWith("daihinmin-") ? `ahead of ${key.slice(10)} (%)` : `${key} (%)`,
+      show: (r) => number(100 * r[key], 1),
+    })),
   ];
 }
 
@@ -21,18 +45,29 @@ function columns(game, results) {
 function figure(results) {
   const high = Math.max(...results.map((each) => each.high));
   const height = 34 * results.length + 10;
-  const svg = el("svg", { viewBox: `0 0 360 ${height}`, class: "intervals", role: "img", "aria-label": "Means with 95% intervals; the table has the numbers." });
+  const svg = el("svg", {
+    viewBox: `0 0 360 ${height}`,
+    class: "intervals",
+    role: "img",
+    "aria-label": "Means with 95% intervals; the table has the numbers.",
+  });
   results.forEach((each, i) => {
     const y = 28 + 34 * i;
     const x = (value) => 8 + (344 * value) / high;
-    svg.append(el("text", { x: 4, y: y - 10 }, each.name), el("line", { x1: x(0), y1: y, x2: x(high), y2: y, class: "axis" }),
-      el("line", { x1: x(each.low), y1: y, x2: x(each.high), y2: y, "stroke-width": 3 }), el("circle", { cx: x(each.mean), cy: y, r: 4 }));
+    svg.append(
+      el("text", { x: 4, y: y - 10 }, each.name),
+      el("line", { x1: x(0), y1: y, x2: x(high), y2: y, class: "axis" }),
+      el("line", { x1: x(each.low), y1: y, x2: x(each.high), y2: y, "stroke-width": 3 }),
+      el("circle", { cx: x(each.mean), cy: y, r: 4 }),
+    );
   });
   return svg;
 }
 
 function settingsText(player) {
-  return Object.entries(player.settings).map(([name, value]) => `${name}=${value}`).join(",");
+  return Object.entries(player.settings)
+    .map(([name, value]) => `${name}=${value}`)
+    .join(",");
 }
 
 class Leaderboard {
@@ -43,37 +78,85 @@ class Leaderboard {
     this.body = el("tbody");
     this.rows = el("div", { "aria-live": "polite" });
     this.heads = columns(game, table.results).map((column) => {
-      const head = el("th", { scope: "col" }, button(column.text, () => this.sort(column.key)));
+      const head = el(
+        "th",
+        { scope: "col" },
+        button(column.text, () => this.sort(column.key)),
+      );
       return { ...column, head };
     });
     this.figure = el("div");
-    this.node = el("section", { className: "panel", "aria-label": game },
+    this.node = el(
+      "section",
+      { className: "panel", "aria-label": game },
       el("h2", {}, game === "2048" ? "2048" : "Daihinmin"),
       el("details", {}, el("summary", {}, "Figure"), this.figure),
-      scroll(`Results of ${game}`, el("table", { className: "names" }, el("thead", {}, el("tr", {}, this.heads[0].head, el("th", { scope: "col" }, "watch"), ...this.heads.slice(1).map((each) => each.head))), this.body)),
-      this.rows);
+      scroll(
+        `Results of ${game}`,
+        el(
+          "table",
+          { className: "names" },
+          el(
+            "thead",
+            {},
+            el(
+              "tr",
+              {},
+              this.heads[0].head,
+              el("th", { scope: "col" }, "watch"),
+              ...this.heads.slice(1).map((each) => each.head),
+            ),
+          ),
+          this.body,
+        ),
+      ),
+      this.rows,
+    );
     this.show();
   }
 
   sort(key) {
-    this.sorted = { key, down: this.sorted.key === key ? !this.sorted.down : key !== "name" && key !== "cpu_seconds_each" };
+    this.sorted = {
+      key,
+      down: this.sorted.key === key ? !this.sorted.down : key !== "name" && key !== "cpu_seconds_each",
+    };
     this.show();
   }
 
   show() {
     const { key, down } = this.sorted;
-    const order = [...this.table.results].sort((a, b) => (a[key] < b[key] ? -1 : a[key] > b[key] ? 1 : 0) * (down ? -1 : 1));
-    for (const each of this.heads) each.head.setAttribute("aria-sort", each.key === key ? (down ? "descending" : "ascending") : "none");
-    this.body.replaceChildren(...order.map((result) => el("tr", {},
-      el("th", { scope: "row" }, result.name),
-      el("td", {}, button("Watch", () => this.watchFirst(result), { ariaLabel: `Watch ${result.name}`, hidden: !result.player }), " ",
-        button("Games", () => this.open(result, 0), { ariaLabel: `Games of ${result.name}` })),
-      ...this.heads.slice(1).map((each) => el("td", {}, each.show(result))))));
+    const order = [...this.table.results].sort(
+      (a, b) => (a[key] < b[key] ? -1 : a[key] > b[key] ? 1 : 0) * (down ? -1 : 1),
+    );
+    for (const each of this.heads)
+      each.head.setAttribute("aria-sort", each.key === key ? (down ? "descending" : "ascending") : "none");
+    this.body.replaceChildren(
+      ...order.map((result) =>
+        el(
+          "tr",
+          {},
+          el("th", { scope: "row" }, result.name),
+          el(
+            "td",
+            {},
+            button("Watch", () => this.watchFirst(result), {
+              ariaLabel: `Watch ${result.name}`,
+              hidden: !result.player,
+            }),
+            " ",
+            button("Games", () => this.open(result, 0), { ariaLabel: `Games of ${result.name}` }),
+          ),
+          ...this.heads.slice(1).map((each) => el("td", {}, each.show(result))),
+        ),
+      ),
+    );
     this.figure.replaceChildren(figure(order));
   }
 
   played(result, first) {
-    return attempt(() => get(`leaderboard/${this.game}/rows?name=${encodeURIComponent(result.name)}&first=${first}`));
+    return attempt(() =>
+      get(`leaderboard/${this.game}/rows?name=${encodeURIComponent(result.name)}&first=${first}`),
+    );
   }
 
   async open(result, first) {
@@ -82,14 +165,39 @@ class Leaderboard {
     this.rows.replaceChildren();
     if (!found) return;
     const list = found.rows.map((row) => el("tr", {}, ...this.cells(row, result)));
-    const heads = this.game === "2048" ? ["seed", "score", "largest tile", "moves", "replay"] : ["seed", "game", "place", "watch"];
-    const more = el("div", { className: "row" },
+    const heads =
+      this.game === "2048"
+        ? ["seed", "score", "largest tile", "moves", "replay"]
+        : ["seed", "game", "place", "watch"];
+    const more = el(
+      "div",
+      { className: "row" },
       button("Earlier", () => this.open(result, Math.max(0, first - 30)), { disabled: first === 0 }),
       button("Later", () => this.open(result, first + 30), { disabled: first + 30 >= found.n }),
-      `games ${number(first + 1)} to ${number(first + found.rows.length)} of ${number(found.n)}`);
-    const note = result.player ? null : el("p", { className: "dim" }, "The moves of this player depend on time, or its network is not here: its games cannot be replayed.");
+      `games ${number(first + 1)} to ${number(first + found.rows.length)} of ${number(found.n)}`,
+    );
+    const note = result.player
+      ? null
+      : el(
+          "p",
+          { className: "dim" },
+          "The moves of this player depend on time, or its network is not here: its games cannot be replayed.",
+        );
     const head = el("h3", { tabIndex: -1 }, `Games of ${result.name}`);
-    this.rows.replaceChildren(head, note || "", scroll("Games", el("table", {}, el("thead", {}, el("tr", {}, ...heads.map((each) => el("th", { scope: "col" }, each)))), el("tbody", {}, ...list))), more);
+    this.rows.replaceChildren(
+      head,
+      note || "",
+      scroll(
+        "Games",
+        el(
+          "table",
+          {},
+          el("thead", {}, el("tr", {}, ...heads.map((each) => el("th", { scope: "col" }, each)))),
+          el("tbody", {}, ...list),
+        ),
+      ),
+      more,
+    );
     head.focus({ preventScroll: true });
     this.rows.scrollIntoView({ block: "nearest" });
   }
@@ -116,7 +224,8 @@ class Leaderboard {
     const me = await attempt(() => get("me"));
     if (!me || (isRunning(me.match) && !confirm(GIVE_UP))) return undefined;
     const body = { name: result.name, seed: row.seed, number: row.number };
-    if (await attempt(() => post("daihinmin/watch", body))) location.hash = `#daihinmin/watch/${row.number}/${row.places.join("-")}`;
+    if (await attempt(() => post("daihinmin/watch", body)))
+      location.hash = `#daihinmin/watch/${row.number}/${row.places.join("-")}`;
     return undefined;
   }
 }
@@ -127,7 +236,14 @@ function replayOf(row, result) {
 
 export async function open(view) {
   const loading = el("p", { className: "dim" }, LOADING);
-  view.append(el("p", {}, "All players play the same seeds; each row is one game. Players whose lead is not significant cannot be ranked."), loading);
+  view.append(
+    el(
+      "p",
+      {},
+      "All players play the same seeds; each row is one game. Players whose lead is not significant cannot be ranked.",
+    ),
+    loading,
+  );
   try {
     for (const game of ["2048", "daihinmin"]) {
       const table = await get(`leaderboard/${game}`);

@@ -43,7 +43,8 @@ async function open(name, rest, signal) {
 
 // Says that players are being loaded, until they are.
 async function loading() {
-  const text = "The players are being loaded; playing works already, and a player that is asked answers then.";
+  const text =
+    "The players are being loaded; playing works already, and a player that is asked answers then.";
   if (isLoading) return;
   isLoading = true;
   for (let me = {}; !me.ready; me = await get("me").catch(() => ({}))) {

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner, evaluate
 from afterstate.agents.game2048.learning.runs import NTupleSettings
 from afterstate.agents.game2048.values.ntuple_network import network
+from afterstate.agents.training.folder import FolderLock
+from afterstate.envs import json_files
 from afterstate.leaderboard.machine import machine
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.quasi_greedy.settings import DEPTHS, Experiment, Measure, Run, Scale
@@ -68,33 +71,86 @@ def key(experiment: Experiment, run: Run, seed: int, scale: Scale) -> Row:
     }
 
 
-def play(experiment: Experiment, run: Run, seed: int, plan: Plan) -> list[Row]:
-    """Play one run; print each evaluation.
+def play(
+    experiment: Experiment, run: Run, seed: int, plan: Plan, threads: int, folder: Path
+) -> list[Row]:
+    """Play one run, or the rest of it; print each evaluation.
+
+    Args:
+        experiment: the experiment.
+        run: one of its runs.
+        seed: of the games.
+        plan: its length and evaluations.
+        threads: number of threads that learn; a run repeats its games with one.
+        folder: keeps runs in progress, each in a folder of its own, after each evaluation.
 
     Returns:
         A row for each evaluation, the last one with the machine.
     """
-    progress = _Progress(experiment, run, seed, plan)
+    of_run = key(experiment, run, seed, plan.scale)
+    progress = _Progress(experiment, run, seed, plan, threads)
+    kept = _Kept(folder_of(folder, of_run))
+    rows = kept.resume(progress)
     switch = experiment.switch_of(run, plan.scale.axis)
-    rows = []
     for share in sorted({*plan.shares, *([] if switch is None else [switch])}):
+        if rows and share <= rows[-1]["share"]:
+            continue
         progress.learn_until(share)
         if share == switch:
             progress.learner.settings = NTupleSettings(**experiment.learner_of(run))
         if share in plan.shares:
-            rows.append({**key(experiment, run, seed, plan.scale), **progress.evaluation(share)})
+            rows.append({**of_run, **progress.evaluation(share)})
+            kept.keep(rows[-1], progress.learner)
     rows[-1]["machine"] = machine()
     return rows
+
+
+def folder_of(folder: Path, row: Row) -> Path:
+    """Return the folder that keeps the run of a row while it is in progress."""
+    length = "".join(f"{amount:g}_{axis}" for axis, amount in row["scale"].items())
+    return folder / f"{row['experiment']}_{row['settings']}_seed_{row['seed']}_{length}"
+
+
+class _Kept:
+    """What is kept of a run in progress: its rows, and the learner after the last of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._held = FolderLock(folder)
+        self._rows, self._learner = folder / "rows.jsonl", folder / "learner.npz"
+
+    def resume(self, progress: _Progress) -> list[Row]:
+        """Return the rows so far, after which the run goes on."""
+        if not self._learner.exists():
+            self._rows.unlink(missing_ok=True)
+            return []
+        progress.load(self._learner)
+        json_files.truncate(self._rows, "moves", progress.learner.n_moves)
+        rows: list[Row] = json_files.rows(self._rows)
+        progress.seconds = rows[-1]["seconds"]
+        return rows
+
+    def keep(self, row: Row, learner: NTupleLearner) -> None:
+        """Keep a row, and then the learner: a row that is ahead of it is measured again."""
+        json_files.append(self._rows, [row])
+        learner.save(self._learner)
 
 
 class _Progress:
     """A run in progress."""
 
-    def __init__(self, experiment: Experiment, run: Run, seed: int, plan: Plan) -> None:
+    def __init__(
+        self, experiment: Experiment, run: Run, seed: int, plan: Plan, threads: int
+    ) -> None:
         first = NTupleSettings(**experiment.first_learner_of(run))
         self.title, self.plan = f"{run.name}, seed {seed}", plan
-        self.learner = NTupleLearner(network(**experiment.network), first, seed)
+        self.learner = NTupleLearner(network(**experiment.network), first, seed, threads)
         self.seconds = 0.0  # CPU time of self-play and learning
+
+    def load(self, path: Path) -> None:
+        """Go on with the learner of a file."""
+        threads = self.learner.threads
+        self.learner = NTupleLearner.load(path)
+        self.learner.threads = threads
 
     def done(self) -> float:
         """Return the length so far, in the unit of the scale."""
@@ -108,9 +164,9 @@ class _Progress:
         axis, amount = self.plan.scale
         goal, chunk = share * amount, 1_000.0
         while (remaining := goal - self.done()) > 0:
-            n_before, start = self.learner.n_moves, time.thread_time()
+            n_before, start = self.learner.n_moves, time.process_time()
             self.learner.play(max(1, int(min(chunk, remaining) if axis == "moves" else chunk)))
-            seconds = max(1e-6, time.thread_time() - start)
+            seconds = max(1e-6, time.process_time() - start)
             self.seconds += seconds
             limit = 0.5 if axis == "moves" else min(0.5, max(1e-3, remaining - seconds))
             chunk = min(2 * chunk, (self.learner.n_moves - n_before) / seconds * limit)
@@ -118,7 +174,8 @@ class _Progress:
     def evaluation(self, share: float) -> Row:
         """Play evaluation games, and return and print their results."""
         n_games = self.plan.games_at(share)
-        results = evaluate(self.learner.network, {DEPTHS[m]: n for m, n in n_games.items()})
+        depths, threads = {DEPTHS[m]: n for m, n in n_games.items()}, self.learner.threads
+        results = evaluate(self.learner.network, depths, threads)
         scores: Row = {measure: results[f"{DEPTHS[measure]}-ply"] for measure in n_games}
         means = ", ".join(f"{measure} {score['mean']:,.0f}" for measure, score in scores.items())
         print(f"{self.title}, {share:.1%}: {means}", flush=True)

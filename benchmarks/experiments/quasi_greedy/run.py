@@ -7,18 +7,21 @@
 
 Each run of the settings file `NAME.json` is played once for each seed from 1 on. It is evaluated by
 greedy play at `--points` places, and by 3-ply expectimax at some of them. The rows of a run are
-written when it ends, to `NAME.jsonl` in `benchmarks/results/experiments/quasi_greedy`, so Ctrl-C
-loses only the runs in progress; the same command plays the missing runs. It then prints the tables
-with the published values and writes them to `NAME.md`, and the figure to `NAME.svg`; with `--draw`
-it only does this.
+written when it ends, to `NAME.jsonl` in `benchmarks/results/experiments/quasi_greedy`. Until then
+its learner and its rows are kept in the folder `in_progress` beside it after each evaluation: after
+Ctrl-C or a kill the same command goes on from there, and plays the missing runs. It then prints the
+tables with the published values and writes them to `NAME.md`, and the figure to `NAME.svg`; with
+`--draw` it only does this.
 
 A run of 4x6 tuples in eight stages has 2.1 GB of weights and 4.3 GB of accumulators. Memory is used
 only where a board has been, about half of it after two million moves. But no more jobs are started
-than fit in full, unless `--memory` gives the most that a run uses.
+than fit in full, unless `--memory` gives the most that a run uses. The folder of a run in progress
+takes as much on the disk, twice while it is written.
 """
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -37,6 +40,8 @@ from benchmarks.experiments.quasi_greedy.playing import Plan
 from benchmarks.experiments.quasi_greedy.settings import Experiment, Measure, Run, Scale, read
 
 RESULTS = Path(__file__).parents[2] / "results" / "experiments" / "quasi_greedy"
+IN_PROGRESS = "in_progress"
+"""Folder of the runs in progress, beside the results."""
 SMALL = [[0, 1, 2, 3], [4, 5, 6, 7], [0, 1, 4, 5]]
 """The tuples of `--smoke`."""
 
@@ -55,6 +60,8 @@ class Args:
     """Number of seeds of each run: 1, 2, ..."""
     jobs: Jobs = 1
     """Runs played in parallel."""
+    threads: Count = 1
+    """Threads of a run; only runs with one repeat their games."""
     backend: Backend = "local"
     """Place of the processes: this machine, or a Ray cluster."""
     hours: Positive | None = None
@@ -111,7 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         try:
             play(experiment, args, path)
         except KeyboardInterrupt:
-            hint = f"completed runs are in {path}; the same command plays the others"
+            hint = f"completed runs are in {path}; the same command goes on with the others"
             raise SystemExit(f"\ninterrupted: {hint}") from None
     show(experiment, args.scale, path)
 
@@ -147,10 +154,15 @@ def play(experiment: Experiment, args: Args, path: Path) -> None:
     jobs = min(args.jobs, len(tasks))
     if args.backend == "local":
         check_memory(1e9 * args.memory if args.memory else experiment.bytes_per_run(), jobs)
-    calls = within((partial(playing.play, *task) for task in tasks), args.hours)
+    folder = args.out / IN_PROGRESS
+    plays = (partial(playing.play, *task, args.threads, folder) for task in tasks)
+    calls = within(plays, args.hours)
     results = Workers(max(1, jobs), args.backend).as_they_end(calls)
     for played in tqdm(results, total=len(tasks), unit=" runs"):
         rows.add(path, played)
+        shutil.rmtree(playing.folder_of(folder, played[0]), ignore_errors=True)
+    if folder.exists() and not any(folder.iterdir()):
+        folder.rmdir()
 
 
 def missing(experiment: Experiment, plan: Plan, repeats: int, path: Path) -> list[Task]:

@@ -18,6 +18,7 @@ pytest.importorskip("scipy")
 pytest.importorskip("tqdm")
 pytest.importorskip("tyro")
 
+from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
 from afterstate.agents.game2048.learning.runs import NTupleSettings
 from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.envs import json_files
@@ -226,17 +227,65 @@ def test_search_plays_where_the_paper_has_scores_of_it() -> None:
     assert plan.games_at(0.25) == {"greedy": 5} and plan.games_at(0.2) == GAMES
 
 
-def test_a_run_is_reproducible_and_switches_to_search(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("stopped_at", ["evaluation", "keep", "save"])
+def test_a_run_that_was_stopped_goes_on_as_if_it_had_not(
+    stopped_at: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also between the row of an evaluation and the learner's file, and at a switch of settings."""
+    experiment = tiny("search")
+    plan = playing.make_plan(experiment, Scale("moves", 6000.0), 3, GAMES)
+    each = experiment.run("search after 12 h")
+    whole = playing.play(experiment, each, 1, plan, 1, tmp_path / "whole")
+
+    owner: Any = {
+        "evaluation": playing._Progress,
+        "keep": playing._Kept,
+        "save": NTupleLearner,
+    }[stopped_at]
+    called, method = [], getattr(owner, stopped_at)
+
+    def stop(*args: Any) -> Any:
+        called.append(args)
+        if len(called) == 3:
+            raise KeyboardInterrupt
+        return method(*args)
+
+    monkeypatch.setattr(owner, stopped_at, stop)
+    with pytest.raises(KeyboardInterrupt):
+        playing.play(experiment, each, 1, plan, 1, tmp_path)
+    capsys.readouterr()
+    rest = playing.play(experiment, each, 1, plan, 1, tmp_path)
+    assert capsys.readouterr().out.count("\n") == len(plan.shares) - 2
+    for made in (*whole, *rest):
+        made.pop("seconds")
+    assert rest == whole
+
+
+def test_several_threads_learn_in_a_run(tmp_path: Path) -> None:
+    experiment = tiny()
+    plan = playing.make_plan(experiment, Scale("moves", 6000.0), 1, GAMES)
+    *_, last = playing.play(experiment, experiment.runs[0], 1, plan, 2, tmp_path)
+    assert last["moves"] >= 6000 and last["greedy"]["n_games"] == 5
+
+
+def test_a_run_is_reproducible_and_switches_to_search(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     experiment = tiny("search")
     plan = playing.make_plan(experiment, Scale("moves", 6000.0), 2, GAMES)
     each = experiment.run("search after 12 h")
-    first, second = (playing.play(experiment, each, 1, plan) for _ in range(2))
+    first, second = (
+        playing.play(experiment, each, 1, plan, 1, tmp_path / name) for name in ("first", "second")
+    )
     for made in (*first, *second):
         made.pop("seconds")
     assert first == second
     assert [made["share"] for made in first] == [0.5, 1] and "machine" in first[-1]
     assert first[-1]["moves"] >= 6000 and "3-ply" in first[-1]
-    greedy = playing.play(experiment, experiment.run("greedy only"), 1, plan)
+    greedy = playing.play(experiment, experiment.run("greedy only"), 1, plan, 1, tmp_path)
     assert greedy[0]["moves"] != first[0]["moves"]  # one has restarted since, the other searched
     assert "search after 12 h, seed 1, 50.0%: greedy " in capsys.readouterr().out
 
@@ -279,6 +328,7 @@ def test_an_experiment_writes_rows_tables_and_figure(
     smoke(name, tmp_path)
     made, experiment = json_files.rows(tmp_path / f"{name}.jsonl"), settings.read(name)
     assert {row["run"] for row in made} == {each.name for each in experiment.runs}
+    assert not (tmp_path / run.IN_PROGRESS).exists()
     printed, written = capsys.readouterr().out, (tmp_path / f"{name}.md").read_text("utf-8")
     for table in ("| run ", "| share of the run |", "pairs of runs that the paper orders"):
         assert table in printed and table in written
