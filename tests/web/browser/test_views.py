@@ -245,17 +245,18 @@ def test_the_board_is_that_of_the_server_after_an_outage(open_page: Open) -> Non
 def test_an_answer_that_is_lost_is_caught_up(open_page: Open) -> None:
     """The server has made the move."""
     page = open_page("2048")
+    lost: list[int] = []
 
     def lose(route: Any) -> None:
-        route.fetch()
+        lost.append(route.fetch().status)
         route.abort()
 
     page.route("**/api/2048/move", lose)
     before = me(page)["game_2048"]["n_moves"]
-    for key in ("ArrowLeft", "ArrowUp"):
-        page.keyboard.press(key)
-        page.wait_for_timeout(300)
-    page.unroute("**/api/2048/move")
+    press_a_legal_arrow(page)
+    page.wait_for_timeout(300)
+    assert 200 in lost
+    page.unroute("**/api/2048/move", lose)
     n_moves = me(page)["game_2048"]["n_moves"]
     assert n_moves > before
     sync_api.expect(page.locator(".numbers dd").nth(2)).to_have_text(str(n_moves))
