@@ -155,7 +155,10 @@ def _run_words(words: Sequence[str]) -> int:
         print(f"afterstate {metadata.version('afterstate')}")
         return 0
     name, *rest = words
-    sys.path.append(os.getcwd())  # for players `module:factory`
+    try:
+        sys.path.append(os.getcwd())  # for players `module:factory`
+    except FileNotFoundError:
+        fail("the working folder was removed: change to another one")
     if name not in COMMANDS:
         _fail_unknown(name, [*COMMANDS, "--help", "--version"])
     return run(name, rest)

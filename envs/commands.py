@@ -24,7 +24,7 @@ from typing import (
 )
 
 from afterstate.envs import durable_files
-from afterstate.envs.messages import shown
+from afterstate.envs.messages import printable, shown
 
 T = TypeVar("T")
 
@@ -266,6 +266,8 @@ def _number(word: str, kind: Callable[[str], Any], expected: str, is_optional: b
     if is_optional and word.lower() == "none":
         return None
     try:
+        if not word.isascii() or "_" in word:  # which Python reads as well
+            raise ValueError
         return kind(word)
     except ValueError:
         raise ValueError(f"must be {expected}, got {shown(word)}") from None
@@ -373,4 +375,4 @@ def print_error(error: object) -> None:
     """Print an error on stderr; one of the system without its number."""
     if isinstance(error, OSError) and error.strerror:
         error = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    print(f"error: {error}", file=sys.stderr)
+    print(f"error: {printable(str(error))}", file=sys.stderr)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+_LONGEST = 4000
 _TEXTS = reprlib.Repr()
 _TEXTS.maxlevel = 4
 _TEXTS.maxdict = _TEXTS.maxlist = _TEXTS.maxtuple = _TEXTS.maxset = 20
@@ -20,6 +21,12 @@ def shown(value: Any) -> str:
         return "".join(each if each.isprintable() else " " for each in text)
     except Exception:  # of the value's own code, or an integer of too many digits
         return f"a value of type {type(value).__name__}"
+
+
+def printable(text: str) -> str:
+    """Return a text without control characters but ends of lines, and at most 4,000 characters."""
+    kept = text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
+    return "".join(each if each.isprintable() or each == "\n" else " " for each in kept)
 
 
 def is_text(value: str) -> bool:

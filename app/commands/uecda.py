@@ -9,6 +9,7 @@ import socket
 
 import numpy as np
 
+from afterstate.agents.config import MAX_SECONDS
 from afterstate.commands.options import Join, Serve
 from afterstate.commands.seats import player_of_daihinmin
 from afterstate.envs.commands import print_error
@@ -63,6 +64,8 @@ def _server(options: Serve) -> Server:
         own = [(name, player_of_daihinmin(name, next(seeds))) for name in options.seats]
     with named("replacement"):
         replacements = [(name, player_of_daihinmin(name, next(seeds))) for name in lost]
+        if options.replacement and not lost:
+            player_of_daihinmin(options.replacement)
     return Server(ServerSettings(**settings), own, replacements)
 
 
@@ -111,5 +114,6 @@ def _check(options: Join) -> None:
         raise ValueError(f"port must be in 1..65535, got {options.port}")
     if options.name and len(options.name) > MAX_SENT_NAME:
         raise ValueError(f"name must have at most {MAX_SENT_NAME} characters, got {options.name!r}")
-    if not 0 < options.silence_seconds < 1e9:
-        raise ValueError(f"silence_seconds must be > 0 and < 1e9, got {options.silence_seconds}")
+    if not 0 < options.silence_seconds <= MAX_SECONDS:
+        bounds, given = f"> 0 and <= {MAX_SECONDS:g}", options.silence_seconds
+        raise ValueError(f"silence_seconds must be {bounds}, got {given}")

@@ -28,7 +28,7 @@ class Limits:
     visitors_of_address: int = 200
     """Visitors of one address, of whom the one longest away is forgotten for a new one."""
     days: float = 30.0
-    """Days after which the games of a visitor who stays away are deleted."""
+    """Days after its last visit in which a browser keeps the cookie that leads to its games."""
     requests_per_second: float = 50.0
     """Requests of a visitor, and of an address that has no games yet; more are refused."""
     burst: int = 200

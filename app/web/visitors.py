@@ -11,8 +11,8 @@ import hashlib
 import logging
 import os
 import secrets
-import time
 from collections.abc import Collection, Iterator
+from itertools import count
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -25,8 +25,6 @@ from afterstate.web.settings import Limits
 from afterstate.web.thinking.pool import Refusal
 
 LOGGER = logging.getLogger(__name__)
-
-DAY = 86_400.0
 
 
 class Games(BaseModel):
@@ -53,12 +51,13 @@ class Visitor:
 
     Attributes:
         saved: the games as they are in its file.
+        seen: the larger, the later it was here, by no clock since the server's start.
     """
 
     def __init__(self, key: str, games: Games, address: str = "") -> None:
         self.key, self.games, self.address = key, games, address
         self.saved = games.model_dump_json().encode()
-        self.seen = time.time()
+        self.seen = (0, 0.0)
 
     @property
     def game(self) -> Game2048:
@@ -88,7 +87,7 @@ class Visitors:
 
     Args:
         folder: of their files; it is made if it is missing.
-        limits: the number of visitors, and the age and size of their files.
+        limits: the number of visitors, and the size of their files.
 
     Raises:
         OSError: the folder cannot be made.
@@ -98,6 +97,7 @@ class Visitors:
     def __init__(self, folder: Path, limits: Limits) -> None:
         self._folder, self._limits = folder, limits
         self._by_key: dict[str, Visitor] = {}
+        self._visits = count(1)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._held = FolderLock(folder)
         durable_files.remove_unfinished(folder.glob("*.part"))
@@ -115,7 +115,7 @@ class Visitors:
         """Return the visitor of a cookie, if there is one."""
         visitor = self._by_key.get(_key(cookie)) if cookie else None
         if visitor is not None:
-            visitor.seen = time.time()
+            visitor.seen = (1, next(self._visits))
         return visitor
 
     def new(self, address: str) -> tuple[str, Visitor]:
@@ -129,6 +129,7 @@ class Visitors:
         self._forget(limits.visitors - 1, others)
         cookie = secrets.token_urlsafe(32)
         visitor = Visitor(_key(cookie), Games(), address)
+        visitor.seen = (1, next(self._visits))
         self._by_key[visitor.key] = visitor
         return cookie, visitor
 
@@ -174,20 +175,17 @@ class Visitors:
         return self._folder / f"{key}.json"
 
     def _load(self, path: Path) -> None:
-        """Read a visitor's file; an old one is removed, a damaged one reported and left out."""
+        """Read a visitor's file; a damaged one is reported and left out."""
         try:
             with durable_files.open_to_read(path) as file:
                 about = os.fstat(file.fileno())
-                if time.time() - about.st_mtime > self._limits.days * DAY:
-                    path.unlink()
-                    return
                 if about.st_size > self._limits.file:
                     raise ValueError("it is too large")
                 visitor = Visitor(path.stem, Games.model_validate_json(file.read()))
         except (OSError, ValueError) as error:
             LOGGER.warning("%s is left out: %.200s", path, error)
             return
-        visitor.seen = about.st_mtime
+        visitor.seen = (0, about.st_mtime)
         self._by_key[visitor.key] = visitor
 
     def _forget(self, n_left: int, visitors: Collection[Visitor]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+from pydantic import Field
 from tyro.conf import Positional
 
 from afterstate.agents.config import Backend, Count, Jobs, Whole, settings
@@ -74,7 +75,7 @@ class Tournament:
 
     players: Positional[Annotated[tuple[str, ...], placeholder("PLAYER [PLAYER ...]", True)]]
     """Names or module:factory, at least five."""
-    cycles: Count = 20
+    cycles: Annotated[Count, Field(le=1_000_000)] = 20
     """Draws of five players."""
     games: Count = 100
     """Games of a cycle."""

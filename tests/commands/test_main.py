@@ -274,6 +274,18 @@ def test_help_imports_no_compiler(name: str) -> None:
         ("watch random --speed -1", "speed must be in 0..1000"),
         ("watch random --speed nan", "speed must be in 0..1000"),
         ("watch random --moves -1", "moves must be >= 0"),
+        ("watch random --moves \u0661\u0662", "moves must be an integer, got '\u0661\u0662'"),
+        ("watch random --moves 1_0", "moves must be an integer, got '1_0'"),
+        (
+            "log a.npy --player random --games 1 --batch 4294967296",
+            "batch must be <= 1000000, got 4294967296",
+        ),
+        (
+            "leaderboard tournament a b c d e --cycles 4294967296",
+            "cycles must be <= 1000000, got 4294967296",
+        ),
+        ("join --silence-seconds 4294967.296", "silence_seconds must be > 0 and <= 1e+06, got 429"),
+        ("watch missing\033[2J.npz", "error: missing [2J.npz: No such file or directory\n"),
         (
             "watch random reward",
             "players must be a single one of 2048, or up to 5 of Daihinmin, got random reward",
@@ -319,6 +331,10 @@ def test_help_imports_no_compiler(name: str) -> None:
         ("serve --games 1000000000000", "games must be in 1..1e+06"),
         ("serve --seats nobody", "seats: player must be a name or a player's file, got 'nobody'"),
         ("serve --replacement nobody", "replacement: player must be a name or a player's file"),
+        (
+            "serve --seats heuristic heuristic heuristic heuristic heuristic --replacement nobody",
+            "replacement: player must be a name",
+        ),
         ("serve --matches -1", "matches must be in 0..1e+09"),
         ("serve --reply-seconds inf", "reply_seconds must be in 0.001..1e+06"),
         ("serve --reply-seconds nan", "reply_seconds must be in 0.001..1e+06"),
@@ -402,6 +418,22 @@ def test_a_reader_that_ends_early_is_no_error(tmp_path: Path) -> None:
     command = f"{sys.executable} -m afterstate completion bash | head -n 1"
     run = subprocess.run(["sh", "-c", command], capture_output=True, text=True, cwd=tmp_path)
     assert (run.stdout[:2], run.stderr) == ("# ", "")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a folder that is in use is not removed there")
+@pytest.mark.parametrize("words", ["list", "serve", "train ntuple --out run --moves 1"])
+def test_a_working_folder_that_was_removed_is_named(words: str, tmp_path: Path) -> None:
+    folder = tmp_path / "here"
+    folder.mkdir()
+    command = f'rmdir "{folder}" && exec {sys.executable} -m afterstate {words}'
+    run = subprocess.run(["sh", "-c", command], capture_output=True, text=True, cwd=folder)
+    assert (run.returncode, run.stdout) == (2, "")
+    assert run.stderr == "error: the working folder was removed: change to another one\n"
+
+
+def test_a_long_text_is_not_repeated_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    error = error_of(["watch", f"{'a' * 10_000}.npz"], capsys)
+    assert len(error) < 5000
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")

@@ -6,7 +6,6 @@ import inspect
 import os
 import shutil
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,8 @@ from afterstate.web import game_2048
 from afterstate.web.server import VIEWS
 from afterstate.web.settings import Limits
 from afterstate.web.thinking.pool import Refusal
-from afterstate.web.visitors import DAY, Visitor, Visitors
+from afterstate.web.visitors import Visitor, Visitors
+from tests.web.conftest import Server
 
 LIMITS = Limits(visitors=5, visitors_of_address=3)
 
@@ -131,9 +131,32 @@ def test_what_is_no_file_of_a_visitor_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "damaged.json").write_text('{"game_2048": 3}')
     (tmp_path / "large.json").write_bytes(b" " * (LIMITS.file + 1))
     (tmp_path / "x.json.999999999.part").write_bytes(b"{}")
-    old = tmp_path / "old.json"
-    old.write_text("{}")
-    os.utime(old, (0, time.time() - 31 * DAY))
     visitors = Visitors(tmp_path, LIMITS)
     assert len(visitors) == 1 and visitors.find(cookie) is not None
-    assert not old.exists() and not (tmp_path / "x.json.999999999.part").exists()
+    assert not (tmp_path / "x.json.999999999.part").exists()
+
+
+@pytest.mark.parametrize("stamp", [0, 2**32])
+def test_clocks_and_stamps_of_files_cost_no_games(
+    stamp: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A backup that is restored may have stamps of any time, and clocks may be set back."""
+    first = Visitors(tmp_path, LIMITS)
+    cookies = [with_game(first, f"10.0.0.{i}")[0] for i in range(LIMITS.visitors)]
+    for path in tmp_path.glob("*.json"):
+        os.utime(path, (stamp, stamp))
+    again = Visitors(tmp_path, LIMITS)
+    here = cookies[0]
+    assert len(again) == LIMITS.visitors and again.find(here) is not None
+    monkeypatch.setattr("time.time", lambda: -1e9)
+    assert again.find(here) is not None
+    for _ in range(2):
+        with_game(again, "10.0.1.1")
+        assert again.find(here) is not None
+
+
+@pytest.mark.slow
+def test_a_visit_renews_the_cookie(server: Server) -> None:
+    visitor = server.visitor()
+    first, second = (visitor.client.get("/api/me").headers["set-cookie"] for _ in range(2))
+    assert first == second and "Max-Age=2592000" in second

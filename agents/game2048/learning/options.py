@@ -35,7 +35,7 @@ class Log:
     """Number of first moves of each game that are not logged."""
     share: Rate = 1.0
     """Probability that each of the other moves is logged."""
-    batch: Count = 32
+    batch: Annotated[Count, Field(le=1_000_000)] = 32
     """Games that a player plays in parallel."""
     seed: Whole = 1
     """Seed of the first game and of the sampling."""

@@ -474,7 +474,10 @@ def _write(options: Log, buckets: Buckets) -> None:
             raise KeyboardInterrupt(message) from None
         except (OSError, ValueError):
             bar.close()
-            print("the moves so far are kept: continue with --resume", file=sys.stderr)
+            if buckets.n_rounds and not buckets.n_moves:  # none would be logged ever
+                buckets.remove()
+            else:
+                print("the moves so far are kept: continue with --resume", file=sys.stderr)
             raise
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import FileResponse
 
 from afterstate.web import choices, game_2048, game_daihinmin
+from afterstate.web.guard import cookie_of
 from afterstate.web.requests import Json
-from afterstate.web.routes.site import Me, Site
+from afterstate.web.routes.site import Me, Site, set_cookie
 
 STATIC = Path(__file__).parents[1] / "static"
 router = APIRouter()
@@ -22,8 +23,10 @@ async def page() -> FileResponse:
 
 
 @router.get("/api/me")
-async def me(visitor: Me, site: Site) -> Json:
-    """Return the players, the limits, and the visitor's games."""
+async def me(visitor: Me, site: Site, request: Request, response: Response) -> Json:
+    """Return the players, the limits, and the visitor's games; renew its cookie."""
+    if cookie := cookie_of(request.headers):
+        set_cookie(response, cookie, site.limits.days)
     game, match = visitor.games.game_2048, visitor.games.match
     return {
         "players": choices.listed(),

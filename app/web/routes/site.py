@@ -47,10 +47,14 @@ async def _visitor_of(request: Request, response: Response, site: Site) -> Visit
     visitor = site.visitors.find(cookie_of(request.headers))
     if visitor is None:
         cookie, visitor = site.visitors.new(request.client.host if request.client else "")
-        age = int(site.limits.days * 86_400)
-        options: Any = {"httponly": True, "samesite": "strict", "path": "/", "max_age": age}
-        response.set_cookie(COOKIE, cookie, **options)
+        set_cookie(response, cookie, site.limits.days)
     return visitor
+
+
+def set_cookie(response: Response, cookie: str, days: float) -> None:
+    """Let the browser keep a visitor's cookie for some days from now on."""
+    options: Any = {"httponly": True, "samesite": "strict", "path": "/"}
+    response.set_cookie(COOKIE, cookie, max_age=int(days * 86_400), **options)
 
 
 Me = Annotated[Visitor, Depends(_visitor_of)]

@@ -77,6 +77,8 @@ class Connection:
                 raise TimeoutError
             self._socket.settimeout(left)
             return self._socket.recv(_CHUNK)
+        except ConnectionError as error:
+            raise ConnectionError(f"the server hung up ({error.strerror or error})") from error
         except TimeoutError as error:
             sent = f"{len(self._unread)} bytes of a message" if self._unread else "nothing"
             raise TimeoutError(f"the server sent {sent} for {self._seconds:g} seconds") from error
@@ -124,13 +126,27 @@ def play_match(
         OSError: the server cannot be reached, refused the client, hung up, or fell silent.
         ProtocolError: the server does not follow the protocol or the rules.
     """
-    with socket.create_connection(address, CONNECT_SECONDS) as connected:
+    with _connect(address) as connected:
         connection = Connection(connected, seconds)
         watcher = Watcher(_join(connection, name))
         LOGGER.info("player %d, waiting for the others", watcher.viewer)
         while _play_game(connection, watcher, player) != tables.MATCH_OVER:
             pass
     return Result(watcher.viewer, int(watcher.view["number"]), watcher.points)
+
+
+def _connect(address: tuple[str, int]) -> socket.socket:
+    """Return a connection to an address.
+
+    Raises:
+        OSError: nobody accepts it in time.
+    """
+    try:
+        return socket.create_connection(address, CONNECT_SECONDS)
+    except TimeoutError as error:
+        host, port = address
+        seconds = f"{CONNECT_SECONDS:g} seconds"
+        raise TimeoutError(f"no answer from {host}:{port} within {seconds}") from error
 
 
 def _join(connection: Connection, name: str) -> int:

@@ -14,6 +14,7 @@ profiles; of one address, the second gets a seat a little later.
 from __future__ import annotations
 
 import asyncio
+import secrets
 import socket
 import time
 from collections.abc import Callable, Sequence
@@ -73,7 +74,8 @@ class Server:
         check(self.settings, len(own))
         seed = self.settings.seed
         self._seed = draw_word(np.random.default_rng()) if seed is None else seed
-        self._title = self.settings.match or time.strftime("%Y%m%d%H%M%S")
+        now = time.strftime("%Y%m%d%H%M%S")  # another server may start in this second
+        self._title = self.settings.match or f"{now}_{secrets.token_hex(3)}"
         self._own, self._replacements = own, replacements
         self._journal = Journal(self.settings.log, self.settings.events)
         self._lobby = Lobby(self.settings, self._journal, self._check_open, self._admit)

@@ -68,6 +68,14 @@ def error_of(folder: Path, player: str | list[str], *arguments: str) -> str:
     return str(caught.value)
 
 
+@pytest.mark.parametrize("options", [["--skip", "1000000"], ["--share", "1e-12"]])
+def test_nothing_is_left_of_a_run_that_logs_no_move(
+    options: list[str], tmp_path: Path, player: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert error_of(tmp_path, player, "--games", "8", *options).startswith("no move is logged")
+    assert not [*tmp_path.iterdir()] and "--resume" not in capsys.readouterr().err
+
+
 def description(log: Path) -> Any:
     """Return the JSON file next to a log."""
     return load_json(log.with_suffix(".json").read_text())

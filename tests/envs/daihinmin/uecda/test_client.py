@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import struct
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -304,6 +305,39 @@ def test_a_silent_server_is_an_error_after_a_time_limit() -> None:
         address = ("127.0.0.1", int(listener.getsockname()[1]))
         with pytest.raises(TimeoutError, match="nothing"):
             client.play_match(address, RandomPlayer(0), "test", 0.2)
+
+
+def test_who_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A queue of one connection is full with two of them."""
+    monkeypatch.setattr(client, "CONNECT_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
+        address = ("127.0.0.1", int(listener.getsockname()[1]))
+        waiting = [socket.socket() for _ in range(4)]
+        for each in waiting:
+            each.setblocking(False)
+            each.connect_ex(address)
+        with pytest.raises(TimeoutError, match=f"no answer from 127.0.0.1:{address[1]} within 0.2"):
+            client.play_match(address, RandomPlayer(0), "test")
+        for each in waiting:
+            each.close()
+
+
+def test_a_connection_that_is_reset_is_a_server_that_hung_up() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = ("127.0.0.1", int(listener.getsockname()[1]))
+
+        def reset() -> None:
+            peer, _ = listener.accept()
+            peer.sendall(ONE)
+            peer.recv(4096)
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            peer.close()
+
+        thread = threading.Thread(target=reset)
+        thread.start()
+        with pytest.raises(ConnectionError, match=r"the server hung up"):
+            client.play_match(address, RandomPlayer(0), "test")
+        thread.join(SOON)
 
 
 def run(

@@ -22,7 +22,7 @@ from afterstate.envs.daihinmin.records.replay import replay
 from afterstate.envs.daihinmin.rules import N_PLAYERS
 from afterstate.envs.daihinmin.uecda import server, tables
 from afterstate.envs.daihinmin.uecda.client import play_match
-from afterstate.envs.daihinmin.uecda.settings import N_SEATS
+from afterstate.envs.daihinmin.uecda.settings import N_SEATS, ServerSettings
 from tests.support.daihinmin.uecda_peers import SOON, RandomPlayer, Raw
 from tests.support.daihinmin.uecda_server import Serving, serving_command, start_command
 
@@ -161,6 +161,12 @@ def test_links_to_one_file_are_no_two_files(
     with pytest.raises(SystemExit):
         main(["serve", "--log", str(log), "--events", str(events)])
     assert "events must be another file than log" in capsys.readouterr().err
+
+
+def test_servers_that_start_in_the_same_second_have_matches_of_their_own() -> None:
+    """They may write to one log, in which the name tells the games of a match."""
+    settings = ServerSettings(log=None)
+    assert len({server.Server(settings)._title for _ in range(20)}) == 20
 
 
 def test_the_replacement_gets_a_player_per_seat(monkeypatch: pytest.MonkeyPatch) -> None:
