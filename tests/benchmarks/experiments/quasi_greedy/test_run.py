@@ -227,7 +227,7 @@ def test_search_plays_where_the_paper_has_scores_of_it() -> None:
     assert plan.games_at(0.25) == {"greedy": 5} and plan.games_at(0.2) == GAMES
 
 
-@pytest.mark.parametrize("stopped_at", ["evaluation", "keep", "save"])
+@pytest.mark.parametrize("stopped_at", ["evaluation", "save"])
 def test_a_run_that_was_stopped_goes_on_as_if_it_had_not(
     stopped_at: str,
     tmp_path: Path,
@@ -240,11 +240,7 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_had_not(
     each = experiment.run("search after 12 h")
     whole = playing.play(experiment, each, 1, plan, 1, tmp_path / "whole")
 
-    owner: Any = {
-        "evaluation": playing._Progress,
-        "keep": playing._Kept,
-        "save": NTupleLearner,
-    }[stopped_at]
+    owner: Any = playing._Progress if stopped_at == "evaluation" else NTupleLearner
     called, method = [], getattr(owner, stopped_at)
 
     def stop(*args: Any) -> Any:
