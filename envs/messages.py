@@ -24,7 +24,7 @@ def shown(value: Any) -> str:
 
 
 def printable(text: str) -> str:
-    """Return a text without control characters but ends of lines, and at most 4,000 characters."""
+    """Return the first 4,000 characters of a text, with spaces for control characters."""
     kept = text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
     return "".join(each if each.isprintable() or each == "\n" else " " for each in kept)
 

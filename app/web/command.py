@@ -56,7 +56,7 @@ def run(options: Web) -> int:
 
 def _imports() -> Any:
     """Return the context of imports: a process of this command starts again if they compile."""
-    from afterstate.web.starting import without_compiler
+    from afterstate.web.memory import without_compiler
 
     is_own = sys.argv[1:2] == ["web"]
     return without_compiler("AFTERSTATE_WEB_COMPILED") if is_own else nullcontext()

@@ -131,7 +131,7 @@ def board_of(word: int) -> list[int]:
 def let_play(
     player: Any, game: Game, most: int, until: int | None = None
 ) -> tuple[list[dict[str, Any]], float]:
-    """Return the moves that a player plays in a game, as `play` does, and the seconds it took.
+    """Return the moves that a player plays in a game, as `play` does, and its seconds of thought.
 
     Args:
         player: any player of 2048.
@@ -152,8 +152,10 @@ def let_play(
     return played, seconds
 
 
-def follow(game: Game, later: Game) -> None:
-    """Bring a game to where a copy of it without its past has gone on to."""
+def follow(game: Game, later: Game, played: list[dict[str, Any]]) -> None:
+    """Update a game, and the moves of a copy that was played on without the past, by that copy."""
+    for number, move in enumerate(played, len(game.past) + 1):
+        move["can_undo"] = min(number, MAX_UNDO)
     game.past = [*game.past, *later.past][-MAX_UNDO:]
     game.position, game.n_moves, game.turn = later.position, later.n_moves, later.turn
 

@@ -1,4 +1,4 @@
-"""The application: its addresses, and what refused requests are told."""
+"""The application: its routes, and the answers to refused requests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from afterstate.web.visitors import Visitors
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 VIEWS = (pages, game_2048, daihinmin, leaderboard, learning)
-"""The modules of addresses."""
+"""The modules with the routes."""
 
 
 def create_app(

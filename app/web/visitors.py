@@ -51,7 +51,7 @@ class Visitor:
 
     Attributes:
         saved: the games as they are in its file.
-        seen: the larger, the later it was here, by no clock since the server's start.
+        seen: order of its last visit: a counter since the server's start, before it the time.
     """
 
     def __init__(self, key: str, games: Games, address: str = "") -> None:

@@ -32,7 +32,7 @@ RESULT = Path(__file__).parents[1] / "results" / "speed_web.txt"
 FAST: dict[str, Any] = {"name": "expectimax", "settings": {"depth": 2}}
 SLOW: dict[str, Any] = {"name": "expectimax", "settings": {"depth": 5}}
 GREEDY: dict[str, Any] = {"name": "ntuple", "settings": {}}
-N_SLOW = N_LONG = 2
+N_SLOW = 2
 Latencies = dict[str, list[float]]
 
 
@@ -48,6 +48,8 @@ class Args:
     """Moves a second, of all visitors together."""
     hints: Positive = 2.0
     """Hints a second, of all visitors together."""
+    runs: Count = 2
+    """Visitors who let the N-tuple network play many moves at once."""
     run_moves: Count = MAX_MOVES
     """Moves at once of the N-tuple network."""
     out: Path = RESULT
@@ -87,7 +89,7 @@ class Visitor:
             await self.post("hint by 2-ply", "2048/hint", player=FAST)
 
     async def run(self, player: dict[str, Any], moves: int) -> None:
-        """Let a player play many moves, or start a new game at the end."""
+        """Let a player play many moves, in a new game if the last one is over."""
         if not any(self.legal):
             await self.begin(1)
         body = {"player": player, "moves": moves, "turn": self.turn}
@@ -105,7 +107,7 @@ async def load(address: str, args: Args) -> Latencies:
     latencies: Latencies = defaultdict(list)
     visitors = [Visitor(address, latencies) for _ in range(args.visitors)]
     slow = [Visitor(address, defaultdict(list)) for _ in range(N_SLOW)]
-    long = [Visitor(address, latencies) for _ in range(N_LONG)]
+    long = [Visitor(address, latencies) for _ in range(args.runs)]
     for seed, visitor in enumerate([*visitors, *slow, *long]):
         await visitor.begin(seed)
     latencies.clear()
@@ -154,8 +156,8 @@ def report(latencies: Latencies, args: Args, memory: str) -> str:
     here = ", ".join(f"{name} {value}" for name, value in machine().items())
     lines = [
         here,
-        f"{args.visitors} visitors for {args.seconds:g} s, {N_SLOW} slow players and {N_LONG} runs "
-        f"of {args.run_moves:,} moves at once besides",
+        f"{args.visitors} visitors for {args.seconds:g} s, besides {N_SLOW} slow players and "
+        f"{args.runs} visitors who let {args.run_moves:,} moves be played at once",
     ]
     for kind, values in sorted(latencies.items()):
         p50, p95, p99 = (1000 * float(each) for each in np.quantile(values, (0.5, 0.95, 0.99)))

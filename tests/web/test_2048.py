@@ -161,6 +161,7 @@ def test_the_moves_of_a_run_are_taken_back_one_by_one(visitor: Visitor) -> None:
     first = visitor.post("2048/move", action=start["legal"].index(True), turn=0)
     body = {"player": {"name": "ntuple"}, "moves": 210, "turn": 1}
     played = visitor.post("2048/run", **body)["played"]
+    assert [each["can_undo"] for each in played[:3]] == [2, 3, 4]
     assert [each["turn"] for each in played] == list(range(2, 212))
     assert [each["can_undo"] for each in played][-1] == game_2048.MAX_UNDO
     boards = [first["board"], *(each["board"] for each in played)]

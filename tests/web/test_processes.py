@@ -147,17 +147,28 @@ def test_of_the_processes_that_have_torch_one_is_kept_also_a_slow_one(
     asyncio.run(search())
 
 
+def _allocate(request: dict[str, Any]) -> dict[str, Any]:
+    """Answer a request for memory, of Python or of torch."""
+    if request["torch"]:
+        import torch
+
+        return {"n": torch.empty(request["n"], dtype=torch.uint8).numel()}
+    return {"n": len(bytearray(request["n"]))}
+
+
 def allocate(connection: Connection) -> None:
-    """Answer a request for memory as the processes that think do."""
-    workers._ANSWERS["allocate"] = lambda request: {"n": len(bytearray(request["n"]))}
+    """Answer requests for memory as the processes that think do."""
+    workers._ANSWERS["allocate"] = _allocate
     preload.think(connection)
 
 
 def test_a_search_that_takes_too_much_memory_is_refused() -> None:
     async def ask() -> None:
         worker = Worker(allocate)
-        for n, answer in ((1 << 20, {"n": 1 << 20}), (8 << 30, {"error": "out of memory"})):
-            assert await worker.ask({"kind": "allocate", "n": n}) == answer
+        for of_torch in (False, True):
+            request = {"kind": "allocate", "torch": of_torch, "n": 1 << 20}
+            assert await worker.ask(request) == {"n": 1 << 20}
+            assert "memory" in (await worker.ask(request | {"n": 8 << 30}))["error"]
         worker.end()
 
     asyncio.run(ask())

@@ -474,7 +474,7 @@ def _write(options: Log, buckets: Buckets) -> None:
             raise KeyboardInterrupt(message) from None
         except (OSError, ValueError):
             bar.close()
-            if buckets.n_rounds and not buckets.n_moves:  # none would be logged ever
+            if buckets.n_rounds and not buckets.n_moves:  # it says that none will be
                 buckets.remove()
             else:
                 print("the moves so far are kept: continue with --resume", file=sys.stderr)

@@ -1,1 +1,1 @@
-"""The addresses of the page, by view, and what they do."""
+"""The routes of the page, by view."""

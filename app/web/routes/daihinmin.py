@@ -1,4 +1,4 @@
-"""The addresses of Daihinmin."""
+"""The routes of Daihinmin."""
 
 from __future__ import annotations
 

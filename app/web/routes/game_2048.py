@@ -1,4 +1,4 @@
-"""The addresses of 2048."""
+"""The routes of 2048."""
 
 from __future__ import annotations
 
@@ -81,5 +81,5 @@ async def run(body: Run, me: Me, site: Site) -> JSONResponse:
     answer = await _ask(site, me, request)
     unchanged(me.games.game_2048, game, body.turn)
     with site.visitors.changing(me):
-        game_2048.follow(game, game_2048.Game(**answer.pop("game")))
+        game_2048.follow(game, game_2048.Game(**answer.pop("game")), answer["played"])
     return JSONResponse(answer)  # as it is: FastAPI would look at each value of each move

@@ -1,4 +1,4 @@
-"""The addresses of the leaderboard."""
+"""The routes of the leaderboard."""
 
 from __future__ import annotations
 

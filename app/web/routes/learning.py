@@ -1,4 +1,4 @@
-"""The addresses of the network that a visitor trains."""
+"""The routes of the network that a visitor trains."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ router = APIRouter(prefix="/api/learn")
 
 @router.get("")
 async def state(me: Me, site: Site) -> Json:
-    """Return what the network has reached."""
+    """Return the state of the visitor's network."""
     return site.learners.state(me.key)
 
 

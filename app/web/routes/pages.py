@@ -25,7 +25,8 @@ async def page() -> FileResponse:
 @router.get("/api/me")
 async def me(visitor: Me, site: Site, request: Request, response: Response) -> Json:
     """Return the players, the limits, and the visitor's games; renew its cookie."""
-    if cookie := cookie_of(request.headers):
+    cookie = cookie_of(request.headers)
+    if cookie and "set-cookie" not in response.headers:  # of a new visitor
         set_cookie(response, cookie, site.limits.days)
     game, match = visitor.games.game_2048, visitor.games.match
     return {

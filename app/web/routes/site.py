@@ -1,4 +1,4 @@
-"""What the addresses share: the visitor of a request, what the server has, and checks of games."""
+"""Dependencies of the routes: visitors, the state of the server, and checks of games."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Held = TypeVar("Held", game_2048.Game, Match)
 
 @dataclass(frozen=True)
 class State:
-    """What a server has: its visitors, their searches and networks, and the limits."""
+    """The state of a server: its visitors, their searches and networks, and the limits."""
 
     limits: Limits
     visitors: Visitors
@@ -31,7 +31,7 @@ class State:
 
 
 async def _state_of(request: Request) -> State:
-    """Return what the server of a request has."""
+    """Return the state of the server of a request."""
     state: State = request.app.state.site
     return state
 

@@ -57,7 +57,7 @@ function moves(hint, name) {
     );
     return el("tr", { className: action === hint.action ? "best" : "" }, ...cells);
   });
-  const heads = ["move", name, "less than the best", ...(hint.visits ? ["visits"] : []), "relative"];
+  const heads = ["move", name, "difference to the best", ...(hint.visits ? ["visits"] : []), "relative"];
   if (!shown.length) return el("p", { className: "dim" }, "This player gives no values.");
   return scroll(
     "Values of the moves",

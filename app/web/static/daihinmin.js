@@ -558,9 +558,11 @@ class Table {
       key === "enter" &&
       !event.repeat &&
       !event.target.closest("a, summary, button:not(.card), .card[aria-pressed=false]"); // which use it themselves
-    const at = cards.indexOf(document.activeElement);
-    if ((key === "arrowright" || key === "arrowleft") && cards.length)
-      cards.at((at + (key === "arrowright" ? 1 : -1)) % cards.length).focus();
+    if (key === "enter" && event.repeat && event.target.matches(".card")) return void event.preventDefault();
+    const isLeft = key === "arrowleft";
+    const at = Math.max(cards.indexOf(document.activeElement), isLeft ? 0 : -1);
+    if ((key === "arrowright" || isLeft) && cards.length)
+      cards.at((at + (isLeft ? -1 : 1)) % cards.length).focus();
     else if (key === "?" && this.state.is_mine) this.hint();
     else if (key === "p" && this.state.is_mine && !this.state.to_give) this.play(0);
     else if (isEnter && this.state.is_mine && this.selected.size) this.confirm();

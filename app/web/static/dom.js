@@ -61,7 +61,7 @@ export async function post(path, body = {}) {
 
 // What is said while a player thinks.
 export function thinking(player) {
-  return player.needs_torch ? "thinking ... (the first time, the player is loaded before)" : "thinking ...";
+  return player.needs_torch ? "thinking ... (the first search also loads the player)" : "thinking ...";
 }
 
 let n_thinking = 0; // requests of this page that let a player think

@@ -5,6 +5,7 @@ place, with a lower priority, and its fast place is free for others. Each visito
 a time; it ends at a time limit or when the visitor stops it, by the end of its process. A new
 process is a fork that shares the loaded players, so that ending one costs little. Torch is not
 among them: a process loads it when its first player needs it, before the time of the search begins.
+One such process is kept for players with torch, also after a slow search, with its low priority.
 """
 
 from __future__ import annotations
@@ -296,7 +297,7 @@ class Thinking:
             place.leave()
 
     def _take_idle(self, needs_torch: bool) -> Worker | None:
-        """Return an idle process, rather with torch if it is needed, and else without.
+        """Return an idle process, with torch only if it is needed, and then rather.
 
         None if there is none that has not been killed.
         """

@@ -4,12 +4,11 @@ The page's own process imports this module, but not the players.
 """
 
 import os
-import resource
 import signal
 from multiprocessing.connection import Connection
 from typing import Any
 
-from afterstate.web.starting import without_compiler
+from afterstate.web.memory import limit_memory, without_compiler
 
 MEMORY = 4 << 30
 """Address space of a process in bytes, with the loaded players that it shares."""
@@ -42,14 +41,9 @@ def _load() -> None:
         signal.signal(signal.SIGALRM, before)
 
 
-def _limit_memory() -> None:
-    """Let what a visitor asks for fail in this process rather than take the machine's memory."""
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-
-
 def think(connection: Connection) -> None:
     """Answer requests to players until the other end is closed."""
-    _limit_memory()
+    limit_memory(MEMORY)
     from afterstate.web.thinking import workers
 
     workers.work(connection)
@@ -57,7 +51,7 @@ def think(connection: Connection) -> None:
 
 def learn(connection: Connection) -> None:
     """Answer requests to a learner until the other end is closed."""
-    _limit_memory()
+    limit_memory(MEMORY)
     from afterstate.web.thinking import learning
 
     learning.work(connection)

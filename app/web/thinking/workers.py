@@ -17,11 +17,14 @@ from afterstate import agents
 from afterstate.agents.game2048.values.ntuple_network import Network
 from afterstate.envs.daihinmin.rules import N_PLAYERS
 from afterstate.web import choices, game_2048, game_daihinmin
+from afterstate.web.memory import limit_memory
 from afterstate.web.thinking import analysis
 
 Json = dict[str, Any]
 
 _BY_TABLE = ("ntuple", "expectimax", "mc-softmax")
+MEMORY_WITH_TORCH = 32 << 30
+"""Address space of a process that loads torch, whose builds for GPUs map many libraries."""
 _START = [1, 1, *[0] * 14]
 
 
@@ -58,13 +61,14 @@ def answer(request: Json) -> Json:
     """Return the answer to a request; an error has the key `error`."""
     try:
         result: Json = _ANSWERS[request["kind"]](request)
-    except (ImportError, ValueError, OSError, MemoryError) as error:
+    except (ImportError, ValueError, OSError, MemoryError, RuntimeError) as error:  # of torch
         return {"error": str(error) or "out of memory"}
     return result
 
 
 def _load(request: Json) -> Json:
-    """Make the player of a request, and compile its kernels, before it is asked."""
+    """Make the player of a request, which needs torch, and compile its kernels."""
+    limit_memory(MEMORY_WITH_TORCH)
     made = player(request["player"], request.get("seed"))
     if "view" in request:
         analysis.advice(made, game_daihinmin.decode(request["view"]))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
+import zlib
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -11,7 +13,7 @@ from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner, ev
 from afterstate.agents.game2048.learning.runs import NTupleSettings
 from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.agents.training.folder import FolderLock
-from afterstate.envs import json_files
+from afterstate.envs import durable_files, json_files
 from afterstate.leaderboard.machine import machine
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.quasi_greedy.settings import DEPTHS, Experiment, Measure, Run, Scale
@@ -82,15 +84,15 @@ def play(
         seed: of the games.
         plan: its length and evaluations.
         threads: number of threads that learn; a run repeats its games with one.
-        folder: keeps runs in progress, each in a folder of its own, after each evaluation.
+        folder: of the checkpoints, each in a folder of its own, written after each evaluation.
 
     Returns:
         A row for each evaluation, the last one with the machine.
     """
     of_run = key(experiment, run, seed, plan.scale)
     progress = _Progress(experiment, run, seed, plan, threads)
-    kept = _Kept(folder_of(folder, of_run))
-    rows = kept.resume(progress)
+    checkpoint = _Checkpoint(folder_of(folder, of_run, plan))
+    rows = checkpoint.resume(progress)
     switch = experiment.switch_of(run, plan.scale.axis)
     for share in sorted({*plan.shares, *([] if switch is None else [switch])}):
         if rows and share <= rows[-1]["share"]:
@@ -100,23 +102,25 @@ def play(
             progress.learner.settings = NTupleSettings(**experiment.learner_of(run))
         if share in plan.shares:
             rows.append({**of_run, **progress.evaluation(share)})
-            kept.keep(rows[-1], progress.learner)
+            checkpoint.write(rows[-1], progress.learner)
     rows[-1]["machine"] = machine()
     return rows
 
 
-def folder_of(folder: Path, row: Row) -> Path:
-    """Return the folder that keeps the run of a row while it is in progress."""
-    length = "".join(f"{amount:g}_{axis}" for axis, amount in row["scale"].items())
-    return folder / f"{row['experiment']}_{row['settings']}_seed_{row['seed']}_{length}"
+def folder_of(folder: Path, row: Row, plan: Plan) -> Path:
+    """Return the folder that has the run of a row, played by a plan, while it is in progress."""
+    identity = [row["settings"], row["scale"], plan.shares, plan.search_shares, {**plan.games}]
+    digest = zlib.crc32(json.dumps(identity).encode())
+    return folder / f"{row['experiment']}_{digest:08x}_seed_{row['seed']}"
 
 
-class _Kept:
-    """What is kept of a run in progress: its rows, and the learner after the last of them."""
+class _Checkpoint:
+    """The checkpoint of a run in progress: its rows, and the learner after the last of them."""
 
     def __init__(self, folder: Path) -> None:
         self._held = FolderLock(folder)
         self._rows, self._learner = folder / "rows.jsonl", folder / "learner.npz"
+        durable_files.remove_unfinished(folder.glob("*.part"))
 
     def resume(self, progress: _Progress) -> list[Row]:
         """Return the rows so far, after which the run goes on."""
@@ -129,8 +133,8 @@ class _Kept:
         progress.seconds = rows[-1]["seconds"]
         return rows
 
-    def keep(self, row: Row, learner: NTupleLearner) -> None:
-        """Keep a row, and then the learner: a row that is ahead of it is measured again."""
+    def write(self, row: Row, learner: NTupleLearner) -> None:
+        """Write a row, and then the learner: a row that is ahead of it is measured again."""
         json_files.append(self._rows, [row])
         learner.save(self._learner)
 
@@ -185,5 +189,6 @@ class _Progress:
             "games": self.learner.n_games,
             "learned": self.learner.n_learned,
             "seconds": round(self.seconds, 2),
+            "threads": self.learner.threads,
             **scores,
         }

@@ -15,14 +15,15 @@ tables with the published values and writes them to `NAME.md`, and the figure to
 
 A run of 4x6 tuples in eight stages has 2.1 GB of weights and 4.3 GB of accumulators. Memory is used
 only where a board has been, about half of it after two million moves. But no more jobs are started
-than fit in full, unless `--memory` gives the most that a run uses. The folder of a run in progress
-takes as much on the disk, twice while it is written.
+than fit in full, unless `--memory` gives the most that a run uses. The checkpoint of a run takes
+all of it on the disk, twice while it is written, and in memory once the run goes on from it.
 """
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -160,8 +161,8 @@ def play(experiment: Experiment, args: Args, path: Path) -> None:
     results = Workers(max(1, jobs), args.backend).as_they_end(calls)
     for played in tqdm(results, total=len(tasks), unit=" runs"):
         rows.add(path, played)
-        shutil.rmtree(playing.folder_of(folder, played[0]), ignore_errors=True)
-    if folder.exists() and not any(folder.iterdir()):
+        shutil.rmtree(playing.folder_of(folder, played[0], plan), ignore_errors=True)
+    with suppress(OSError):  # others are in progress
         folder.rmdir()
 
 

@@ -139,7 +139,7 @@ def _connect(address: tuple[str, int]) -> socket.socket:
     """Return a connection to an address.
 
     Raises:
-        OSError: nobody accepts it in time.
+        OSError: it is unknown, or the connection is refused or not accepted in time.
     """
     try:
         return socket.create_connection(address, CONNECT_SECONDS)

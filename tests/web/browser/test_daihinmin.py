@@ -66,6 +66,26 @@ def test_keys_work_while_a_box_has_the_focus(open_page: Open) -> None:
     page.wait_for_selector("p:has-text('Hint:')")
 
 
+def test_enter_selects_the_focused_card_and_plays_it_when_it_is_selected(open_page: Open) -> None:
+    page = open_page("daihinmin")
+    start_of_match(page)
+    cards = page.locator("[aria-label^='Your hand'] button")
+    usable = page.locator(".card.usable")
+    usable.first.focus()
+    page.keyboard.press("Enter")
+    sync_api.expect(usable.first).to_have_attribute("aria-pressed", "true")
+    turn, n = me(page)["match"]["turn"], cards.count()
+    page.locator(".card[aria-pressed=false]").last.focus()
+    page.keyboard.press("Enter")
+    sync_api.expect(page.locator(".card:focus")).to_have_attribute("aria-pressed", "true")
+    assert (me(page)["match"]["turn"], cards.count()) == (turn, n)
+    page.keyboard.press("?")
+    page.wait_for_selector("p:has-text('Hint:')")
+    if page.locator("p:has-text('Hint:') strong").inner_text() != "pass":
+        page.keyboard.press("Enter")
+        sync_api.expect(cards).not_to_have_count(n)
+
+
 def test_enter_in_a_field_starts_a_match(open_page: Open) -> None:
     page = open_page("daihinmin")
     page.get_by_label("Speed").select_option("0")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -254,8 +255,10 @@ def test_an_answer_that_is_lost_is_caught_up(open_page: Open) -> None:
     page.route("**/api/2048/move", lose)
     before = me(page)["game_2048"]["n_moves"]
     press_a_legal_arrow(page)
-    page.wait_for_timeout(300)
-    assert 200 in lost
+    end = time.monotonic() + 30
+    while 200 not in lost:
+        assert time.monotonic() < end
+        page.wait_for_timeout(100)
     page.unroute("**/api/2048/move", lose)
     n_moves = me(page)["game_2048"]["n_moves"]
     assert n_moves > before

@@ -253,6 +253,9 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_had_not(
     with pytest.raises(KeyboardInterrupt):
         playing.play(experiment, each, 1, plan, 1, tmp_path)
     capsys.readouterr()
+    other = playing.make_plan(experiment, Scale("moves", 6000.0), 4, GAMES)
+    paths = {playing.folder_of(tmp_path, whole[0], made) for made in (plan, other)}
+    assert [path.exists() for path in sorted(paths)].count(True) == 1 and len(paths) == 2
     rest = playing.play(experiment, each, 1, plan, 1, tmp_path)
     assert capsys.readouterr().out.count("\n") == len(plan.shares) - 2
     for made in (*whole, *rest):

@@ -1,11 +1,11 @@
-"""Processes that start again after they have compiled kernels, whose memory they would keep."""
+"""The memory of processes: of the compiler, which they would keep, and its limit."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from numba.core.event import install_recorder
 
@@ -25,3 +25,13 @@ def without_compiler(variable: str) -> Iterator[None]:
     if compiled.buffer and variable not in os.environ:
         os.environ[variable] = "1"
         os.execv(sys.executable, sys.orig_argv)
+
+
+def limit_memory(n_bytes: int) -> None:
+    """Limit the address space, if the system can, so that a request for more fails here."""
+    import resource  # there is none on Windows
+
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    most = n_bytes if hard == resource.RLIM_INFINITY else min(n_bytes, hard)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_AS, (most, hard))
