@@ -3,9 +3,9 @@
     python -m benchmarks.speed.web
 
 The command starts a server of its own on loopback. Visitors play 10 moves a second together and ask
-for two hints by 2-ply expectimax a second. Two more keep a slow player running, and two let the
-N-tuple network play as many moves at once as a request may ask for. The latencies, the errors and
-the memory are printed and kept in `results/speed_web.txt`.
+for two hints by 2-ply expectimax a second; two more keep a slow player running. Then the same again
+with two visitors who let the N-tuple network play as many moves at once as a request may ask for.
+The latencies, the errors and the memory are printed and kept in `results/speed_web.txt`.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 
-from afterstate.agents.config import Count, Positive, settings
+from afterstate.agents.config import Count, Positive, Whole, settings
 from afterstate.envs.commands import parse
 from afterstate.leaderboard.machine import machine
 from afterstate.web.requests import MAX_MOVES
@@ -48,8 +49,8 @@ class Args:
     """Moves a second, of all visitors together."""
     hints: Positive = 2.0
     """Hints a second, of all visitors together."""
-    runs: Count = 2
-    """Visitors who let the N-tuple network play many moves at once."""
+    runs: Whole = 2
+    """Visitors who let the N-tuple network play many moves at once, in a second load."""
     run_moves: Count = MAX_MOVES
     """Moves at once of the N-tuple network."""
     out: Path = RESULT
@@ -151,11 +152,9 @@ async def _keep_running(visitor: Visitor, moves: int, end: float) -> None:
         await visitor.run(GREEDY, moves)
 
 
-def report(latencies: Latencies, args: Args, memory: str) -> str:
-    """Return the result as text."""
-    here = ", ".join(f"{name} {value}" for name, value in machine().items())
+def report(latencies: Latencies, args: Args) -> str:
+    """Return the latencies as text."""
     lines = [
-        here,
         f"{args.visitors} visitors for {args.seconds:g} s, besides {N_SLOW} slow players and "
         f"{args.runs} visitors who let {args.run_moves:,} moves be played at once",
     ]
@@ -165,7 +164,7 @@ def report(latencies: Latencies, args: Args, memory: str) -> str:
             f"{kind:16}{len(values):6,} requests, ms: median {p50:6.1f}, 95% {p95:6.1f}, "
             f"99% {p99:6.1f}, most {1000 * max(values):6.1f}"
         )
-    return "\n".join([*lines, memory]) + "\n"
+    return "\n".join(lines)
 
 
 def memory_of(server: int) -> str:
@@ -194,10 +193,13 @@ def main(args: Args) -> None:
                 address = server.stdout.readline().split()[0]
                 while not httpx.get(f"{address}api/me", timeout=60).json()["ready"]:
                     time.sleep(0.2)
-                latencies = asyncio.run(load(address, args))
-                text = report(latencies, args, memory_of(server.pid))
+                parts = [", ".join(f"{name} {value}" for name, value in machine().items())]
+                for each in (replace(args, runs=0), args):
+                    parts.append(report(asyncio.run(load(address, each)), each))
+                parts.append(memory_of(server.pid))
             finally:
                 server.terminate()
+    text = "\n".join(parts) + "\n"
     args.out.write_text(text)
     print(text, end="")
 

@@ -147,6 +147,30 @@ def test_of_the_processes_that_have_torch_one_is_kept_also_a_slow_one(
     asyncio.run(search())
 
 
+def test_runs_of_many_moves_leave_the_fast_places_to_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("afterstate.web.thinking.pool.PATIENCE", 1.5)
+
+    async def search() -> float:
+        thinking = Thinking(Limits(fast=1, slow=2))
+        thinking.loaded.set()
+        thinking._idle.extend(Worker(sleep) for _ in range(2))
+        for worker in thinking._idle:
+            await worker.ask({"time": 0})  # the processes have started
+        many = {"player": RANDOM, "moves": 2000, "time": 2}
+        running = asyncio.create_task(thinking.run("run", many))
+        await asyncio.sleep(0.1)
+        start = time.monotonic()
+        await thinking.run("hint", {"player": RANDOM, "time": 0})
+        took = time.monotonic() - start
+        await running
+        await thinking.close()
+        return took
+
+    assert asyncio.run(search()) < 1
+
+
 def _allocate(request: dict[str, Any]) -> dict[str, Any]:
     """Answer a request for memory, of Python or of torch."""
     if request["torch"]:

@@ -1,7 +1,8 @@
 """Processes in which players think, so that no visitor waits for another's slow player.
 
-A search begins in one of a few fast places. If it takes longer than `PATIENCE` it moves to a slow
-place, with a lower priority, and its fast place is free for others. Each visitor has one search at
+A search begins in one of a few fast places, but runs of many moves in a slow one if it is free. If
+it takes longer than `PATIENCE` it moves to a slow place, with a lower priority, and its fast place
+is free for others. Each visitor has one search at
 a time; it ends at a time limit or when the visitor stops it, by the end of its process. A new
 process is a fork that shares the loaded players, so that ending one costs little. Torch is not
 among them: a process loads it when its first player needs it, before the time of the search begins.
@@ -32,6 +33,8 @@ PATIENCE = 0.4
 """Seconds after which a search is slow."""
 PREPARING = 120.0
 """Seconds in which a process loads a player with torch, or a learner, and compiles its kernels."""
+MANY_MOVES = 100
+"""Moves from which on a run takes a slow place at once, so that hints need not wait for it."""
 _NICE = 10
 _context = multiprocessing.get_context("forkserver")
 
@@ -282,7 +285,10 @@ class Thinking:
         place, worker = _Place(self._fast, self._slow), None
         needs_torch = choices.needs_torch(request["player"]["name"])
         try:
-            await place.take_fast()
+            if request.get("moves", 1) > MANY_MOVES and not self._slow.locked():
+                await place.take_slow()
+            else:
+                await place.take_fast()
             worker = self._take_idle(needs_torch) or await self._new()
             if needs_torch and request["player"]["name"] not in worker.loaded:
                 await self._load(worker, request, place)
@@ -318,7 +324,8 @@ class Thinking:
 
     async def _load(self, worker: Worker, request: Json, place: _Place) -> None:
         """Load torch and the player of a request, from a slow place."""
-        await place.take_slow()
+        if place.is_fast:
+            await place.take_slow()
         loaded = worker.begin(request | {"kind": "load"})
         await asyncio.wait([loaded], timeout=PREPARING)
         if not loaded.done():
@@ -330,9 +337,10 @@ class Thinking:
     async def _ask(self, worker: Worker, request: Json, place: _Place) -> Json:
         """Return the answer of a process, which moves to a slow place if it takes long."""
         asked = worker.begin(request)
-        done, _ = await asyncio.wait([asked], timeout=PATIENCE)
+        done, _ = await asyncio.wait([asked], timeout=PATIENCE if place.is_fast else 0)
         if not done:
-            await place.take_slow()
+            if place.is_fast:
+                await place.take_slow()
             worker.lower_priority()
             await asyncio.wait([asked], timeout=self._limits.seconds - PATIENCE)
         return self._result(asked)
