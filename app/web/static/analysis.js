@@ -1,7 +1,7 @@
 // What a player thinks of a position, as bars, pictures of boards, and a tree.
 
 import { NAMES, picture, place, tileOf } from "./board.js";
-import { el, number, scroll } from "./dom.js";
+import { el, number, scroll, tableOf } from "./dom.js";
 
 const SEES = { "value-net": true, "policy-net": true };
 
@@ -59,15 +59,7 @@ function moves(hint, name) {
   });
   const heads = ["move", name, "difference to the best", ...(hint.visits ? ["visits"] : []), "relative"];
   if (!shown.length) return el("p", { className: "dim" }, "This player gives no values.");
-  return scroll(
-    "Values of the moves",
-    el(
-      "table",
-      {},
-      el("thead", {}, el("tr", {}, ...heads.map((each) => el("th", { scope: "col" }, each)))),
-      el("tbody", {}, ...rows),
-    ),
-  );
+  return scroll("Values of the moves", tableOf(heads, rows));
 }
 
 function line(hint) {
@@ -103,15 +95,7 @@ function outcomes(hint) {
     "details",
     {},
     el("summary", {}, `Values by outcome of ${NAMES[hint.action]} by ${hint.by} (mean ${number(mean)})`),
-    scroll(
-      "Values by outcome",
-      el(
-        "table",
-        {},
-        el("thead", {}, el("tr", {}, ...heads.map((each) => el("th", { scope: "col" }, each)))),
-        el("tbody", {}, ...rows),
-      ),
-    ),
+    scroll("Values by outcome", tableOf(heads, rows)),
   );
 }
 

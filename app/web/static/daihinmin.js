@@ -17,6 +17,7 @@ import {
   say,
   scroll,
   seedOf,
+  tableOf,
   takesKeys,
   think,
   thinking,
@@ -294,10 +295,10 @@ class Table {
         el("td", {}, results.map((places) => places[player] + 1).join(" ")),
       ),
     );
-    const heads = ["player", "points", "places"].map((each) => el("th", { scope: "col" }, each));
+    const heads = ["player", "points", "places"];
     this.results.replaceChildren(
       el("h3", {}, `Game ${game} of ${n_games}`),
-      el("table", {}, el("thead", {}, el("tr", {}, ...heads)), el("tbody", {}, ...rows)),
+      tableOf(heads, rows),
       this.comparison(results),
     );
   }
@@ -534,18 +535,7 @@ class Table {
     this.hintNode.append(
       el("p", {}, "Hint: ", el("strong", {}, pretty(hint.text)), ` (${number(1000 * hint.seconds, 1)} ms)`),
     );
-    if (rows.length > 1)
-      this.hintNode.append(
-        scroll(
-          "What the player thinks",
-          el(
-            "table",
-            {},
-            el("thead", {}, el("tr", {}, ...heads.map((each) => el("th", { scope: "col" }, each)))),
-            el("tbody", {}, ...rows),
-          ),
-        ),
-      );
+    if (rows.length > 1) this.hintNode.append(scroll("What the player thinks", tableOf(heads, rows)));
   }
 
   key(event) {

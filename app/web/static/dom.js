@@ -14,6 +14,12 @@ export function el(tag, props = {}, ...children) {
   return node;
 }
 
+// A table with a line of heads; rows are elements.
+export function tableOf(heads, rows) {
+  const cells = heads.map((each) => el("th", { scope: "col" }, each));
+  return el("table", {}, el("thead", {}, el("tr", {}, ...cells)), el("tbody", {}, ...rows));
+}
+
 // Something that may be too wide, which keys can scroll.
 export function scroll(name, ...children) {
   return el("div", { className: "scroll", tabIndex: 0, role: "region", ariaLabel: name }, ...children);

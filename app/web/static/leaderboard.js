@@ -1,7 +1,7 @@
 // The view of the leaderboard: sortable tables, and rows that are played again.
 
 import { GIVE_UP, isRunning } from "./daihinmin.js";
-import { attempt, button, el, get, number, post, scroll } from "./dom.js";
+import { attempt, button, el, get, number, post, scroll, tableOf } from "./dom.js";
 
 const LOADING = "Loading the results ...";
 const SHARES = new Set([
@@ -184,20 +184,7 @@ class Leaderboard {
           "The moves of this player depend on time, or its network is not here: its games cannot be replayed.",
         );
     const head = el("h3", { tabIndex: -1 }, `Games of ${result.name}`);
-    this.rows.replaceChildren(
-      head,
-      note || "",
-      scroll(
-        "Games",
-        el(
-          "table",
-          {},
-          el("thead", {}, el("tr", {}, ...heads.map((each) => el("th", { scope: "col" }, each)))),
-          el("tbody", {}, ...list),
-        ),
-      ),
-      more,
-    );
+    this.rows.replaceChildren(head, note || "", scroll("Games", tableOf(heads, list)), more);
     head.focus({ preventScroll: true });
     this.rows.scrollIntoView({ block: "nearest" });
   }

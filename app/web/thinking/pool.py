@@ -1,12 +1,12 @@
 """Processes in which players think, so that no visitor waits for another's slow player.
 
-A search begins in one of a few fast places, but runs of many moves in a slow one if it is free. If
-it takes longer than `PATIENCE` it moves to a slow place, with a lower priority, and its fast place
-is free for others. Each visitor has one search at
-a time; it ends at a time limit or when the visitor stops it, by the end of its process. A new
-process is a fork that shares the loaded players, so that ending one costs little. Torch is not
-among them: a process loads it when its first player needs it, before the time of the search begins.
-One such process is kept for players with torch, also after a slow search, with its low priority.
+A search begins in one of a few fast places, but a run of many moves in a slow one if one is free.
+If it takes longer than `PATIENCE` it moves to a slow place, with a lower priority, and its fast
+place is free for others. Each visitor has one search at a time; it ends at a time limit or when the
+visitor stops it, by the end of its process. A new process is a fork that shares the loaded players,
+so that ending one costs little. Torch is not among them: a process loads it when its first player
+needs it, before the time of the search begins. One such process is kept for players with torch,
+also after a slow search, with its low priority.
 """
 
 from __future__ import annotations
@@ -184,11 +184,13 @@ class _Place:
         self._taken = self._fast
 
     async def take_slow(self) -> None:
-        """Take a slow place instead of the present one.
+        """Take a slow place instead of the present one, unless it is slow already.
 
         Raises:
             Refusal: none is free.
         """
+        if self._taken is self._slow:
+            return
         if self._slow.locked():
             raise Refusal(503, "too many slow searches are running, try again or search less")
         await self._slow.acquire()
@@ -324,8 +326,7 @@ class Thinking:
 
     async def _load(self, worker: Worker, request: Json, place: _Place) -> None:
         """Load torch and the player of a request, from a slow place."""
-        if place.is_fast:
-            await place.take_slow()
+        await place.take_slow()
         loaded = worker.begin(request | {"kind": "load"})
         await asyncio.wait([loaded], timeout=PREPARING)
         if not loaded.done():
@@ -339,8 +340,7 @@ class Thinking:
         asked = worker.begin(request)
         done, _ = await asyncio.wait([asked], timeout=PATIENCE if place.is_fast else 0)
         if not done:
-            if place.is_fast:
-                await place.take_slow()
+            await place.take_slow()
             worker.lower_priority()
             await asyncio.wait([asked], timeout=self._limits.seconds - PATIENCE)
         return self._result(asked)

@@ -8,10 +8,10 @@
 Each run of the settings file `NAME.json` is played once for each seed from 1 on. It is evaluated by
 greedy play at `--points` places, and by 3-ply expectimax at some of them. The rows of a run are
 written when it ends, to `NAME.jsonl` in `benchmarks/results/experiments/quasi_greedy`. Until then
-its learner and its rows are kept in the folder `in_progress` beside it after each evaluation: after
-Ctrl-C or a kill the same command goes on from there, and plays the missing runs. It then prints the
-tables with the published values and writes them to `NAME.md`, and the figure to `NAME.svg`; with
-`--draw` it only does this.
+its checkpoint, the learner and its rows, is written to the folder `in_progress` next to it after
+each evaluation: after Ctrl-C or a kill the same command goes on from there, and plays the missing
+runs. It then prints the tables with the published values and writes them to `NAME.md`, and the
+figure to `NAME.svg`; with `--draw` it only does this.
 
 A run of 4x6 tuples in eight stages has 2.1 GB of weights and 4.3 GB of accumulators. Memory is used
 only where a board has been, about half of it after two million moves. But no more jobs are started
@@ -42,7 +42,7 @@ from benchmarks.experiments.quasi_greedy.settings import Experiment, Measure, Ru
 
 RESULTS = Path(__file__).parents[2] / "results" / "experiments" / "quasi_greedy"
 IN_PROGRESS = "in_progress"
-"""Folder of the runs in progress, beside the results."""
+"""Folder of checkpoints, next to the results."""
 SMALL = [[0, 1, 2, 3], [4, 5, 6, 7], [0, 1, 4, 5]]
 """The tuples of `--smoke`."""
 
