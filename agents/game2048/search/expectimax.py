@@ -75,6 +75,9 @@ _SLOTS = 4
 _STOP, _SALT, _N_SEARCHED, _N_FOUND, _LIMIT = range(5)
 _NEXT_SALT = 0x1E37_79B9_7F4A_7C15  # odd, so that salts repeat only after 2**64 calls
 
+# A plain number in a call has numba compile the kernel once more, for this number.
+_ZERO, _ONE, _NO, _YES = np.int64(0), np.int64(1), np.bool_(False), np.bool_(True)
+
 _MAX_NODES = 1 << 62
 _NO_LIMIT = (1 << 63) - 1
 Nodes = Annotated[Count, Field(le=_MAX_NODES)]
@@ -324,7 +327,7 @@ def _evaluate_all(
 ) -> None:
     """Write the values of the four moves of every board."""
     for i in range(boards.size):
-        _evaluate(net, search, boards[i], depth, every, values[i], 0)
+        _evaluate(net, search, boards[i], depth, every, values[i], int(_ZERO))
 
 
 @kernel
@@ -342,7 +345,7 @@ def search_move(net: Network, search: Search, board: Word, depth: int) -> int:
     """Return the best move of a new search, -1 if none is legal."""
     forget(search)
     values = search.odds[0]
-    _evaluate(net, search, board, depth, False, values, 0)
+    _evaluate(net, search, board, depth, bool(_NO), values, int(_ZERO))
     return _best(values)
 
 
@@ -376,7 +379,7 @@ def _deepen(
     Returns:
         The number of finished searches after the greedy one.
     """
-    _evaluate(net, search, board, 1, True, values, 0)
+    _evaluate(net, search, board, int(_ONE), bool(_YES), values, int(_ZERO))
     if not every and _n_legal(values) < 2:
         return 0
     deeper = search.odds[MAX_DEPTH + 1]
@@ -405,7 +408,7 @@ def _choose(
     search.control[_STOP] = 0
     search.control[_LIMIT] = search.control[_N_SEARCHED] + nodes
     values = search.odds[0]
-    _deepen(net, search, deepening, board, False, values)
+    _deepen(net, search, deepening, board, bool(_NO), values)
     return _best(values)
 
 
