@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import logging
 import os
+import re
 import socket
 import sys
 import threading
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from afterstate.commands.options import Web
+from afterstate.envs.messages import shown
 from afterstate.web.settings import Limits
 
 _EXTRA = 'the page needs fastapi and uvicorn: pip install "afterstate[web]"'
@@ -50,6 +52,7 @@ def run(options: Web) -> int:
         settings: Any = {"log_level": "warning", "access_log": False, "server_header": False}
         settings |= {"ws": "none", "limit_concurrency": 500, "timeout_graceful_shutdown": 3}
         settings |= {"http": Connection, "timeout_keep_alive": KEEP_SECONDS}
+        settings |= {"forwarded_allow_ips": "127.0.0.1"}  # a proxy here names its clients
         Server(uvicorn.Config(app, **settings), partial(stop_searches, app.app)).run([listener])
     return 0
 
@@ -66,8 +69,7 @@ def _announce(options: Web, port: int) -> None:
     """Print the address, and open it in a browser."""
     if not is_loopback(options.host):
         print(EXPOSED.format(host=options.host, port=port), file=sys.stderr, flush=True)
-    name = f"[{options.host}]" if ":" in options.host else options.host
-    address = f"http://{name}:{port}/"
+    address = f"http://{_bracketed(options.host)}:{port}/"
     print(f"{address}  (Ctrl-C ends)", flush=True)
     if not options.no_open and is_loopback(options.host):
         threading.Timer(0.5, webbrowser.open, [address]).start()
@@ -106,12 +108,38 @@ def allowed_hosts(options: Web) -> frozenset[str]:
             f"host must be a loopback address, got {options.host!r}: others could use this "
             "machine; --beyond-loopback allows it"
         )
-    names = {name.lower() for name in options.names}
+    names = {_checked_name(name) for name in options.names}
     if options.host not in ("0.0.0.0", "::"):
         names.add(options.host.lower())
     if not names:
         raise ValueError(f"names must be those that browsers use for {options.host}, got none")
     return frozenset(names)
+
+
+def _checked_name(name: str) -> str:
+    """Return a name as requests have it.
+
+    Raises:
+        ValueError: it is none, or has more than the name.
+    """
+    lower = name.lower()
+    if not re.fullmatch(r"[a-z0-9._-]+", lower) and not _is_address(lower):
+        raise ValueError(f"names must be host names without scheme and port, got {shown(name)}")
+    return lower
+
+
+def _is_address(text: str) -> bool:
+    """Return True if a text is an address."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _bracketed(host: str) -> str:
+    """Return a host as an address has it."""
+    return f"[{host}]" if ":" in host else host
 
 
 def is_loopback(host: str) -> bool:
@@ -122,10 +150,7 @@ def is_loopback(host: str) -> bool:
     """
     if host.lower() == "localhost":
         return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return _is_address(host) and ipaddress.ip_address(host).is_loopback
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -119,17 +119,19 @@ def new(
 
 def _dealt(game: Game, players: Sequence[Json | None]) -> list[str]:
     """Return the events at the beginning of a game: the deal, and the gifts of the poor."""
+    return [f"Game {int(game['number'])} is dealt.", *_gifts(game, players)]
+
+
+def _gifts(game: Game, players: Sequence[Json | None] = ()) -> list[str]:
+    """Return the events of the gifts so far."""
     givers = [giver for giver in range(N_PLAYERS) if game["given"][giver]]
-    return [
-        f"Game {int(game['number'])} is dealt.",
-        *(_gift(game, giver, int(game["given"][giver]), players) for giver in givers),
-    ]
+    return [_gift(game, giver, int(game["given"][giver]), players) for giver in givers]
 
 
 def _gift(game: Game, giver: int, gift: int, players: Sequence[Json | None]) -> str:
     """Return the event of a gift; its cards are named if the visitor has a part in it, or none."""
     receiver, n = int(partner(game, giver)), gift.bit_count()
-    visitors = [player for player in range(N_PLAYERS) if players[player] is None]
+    visitors = [player for player, each in enumerate(players) if each is None]
     is_seen = not visitors or bool({giver, receiver} & {*visitors})
     what = cards.text(gift) if is_seen else f"{n} card{'s' * (n > 1)}"
     return f"Exchange, {{{giver}}} to {{{receiver}}}: {what}."
@@ -195,37 +197,37 @@ def _give(game: Game, move: Json, players: Sequence[Json | None]) -> list[str]:
     return [_gift(game, giver, gift, players)]
 
 
-def _play(game: Game, chosen: int) -> list[str]:
+def _play(game: Game, action: int) -> list[str]:
     """Make a play."""
     if game["to_give"]:
         raise ValueError("cards must be given first")
-    if chosen != plays.PASS and chosen not in recording.legal_list(game):
-        raise ValueError(f"{plays.text(chosen)} is not legal here")
+    if action != plays.PASS and action not in recording.legal_list(game):
+        raise ValueError(f"{plays.text(action)} is not legal here")
     before, player = game.copy(), int(game["turn"])
-    play(game, chosen)
-    return list(events_of(before, game, player, chosen))
+    play(game, action)
+    return list(events_of(before, game, player, action))
 
 
-def events_of(before: Game, after: Game, player: int, chosen: int) -> Iterator[str]:
+def events_of(before: Game, after: Game, player: int, action: int) -> Iterator[str]:
     """Yield what a play does, with players as `{number}`."""
-    yield f"{{{player}}}: {plays.text(chosen)}."
-    if chosen != plays.PASS:
+    yield f"{{{player}}}: {plays.text(action)}."
+    if action != plays.PASS:
         if after["revolution"] != before["revolution"]:
             yield "Revolution: the order of the ranks is " + (
                 "reversed." if after["revolution"] else "normal again."
             )
-        if before["eight_cuts"] and plays.CUTS_AS_8[chosen]:
+        if before["eight_cuts"] and plays.CUTS_AS_8[action]:
             yield "An 8 ends the trick."
         if before["field"] == plays.LONE_JOKER:
             yield "The spade 3 beats the joker and ends the trick."
         if after["lock"] and not before["lock"] and after["field"]:
             yield "Lock: the same suits must follow."
-    for other in range(N_PLAYERS):
+    for other in np.argsort(after["places"]).tolist():
         if after["places"][other] >= 0 > before["places"][other]:
             yield f"{{{other}}}: {PLACES[after['places'][other]]} place."
     if after["turn"] < 0:
         yield "The game is over."
-    elif not after["field"] and before["field"] | chosen:
+    elif not after["field"] and before["field"] | action:
         yield f"The next trick begins with {{{int(after['turn'])}}}."
 
 
@@ -251,6 +253,7 @@ def state(match: Match, reveal: bool) -> Json:
         "legal": legal,
         "can_pass": is_visitor and not game["to_give"],
         "number": int(game["number"]),
+        "begun": bool(match.places or game["n_actions"]),
         "n_games": match.n_games,
         "seed": match.seed,
         "over": player < 0,
@@ -346,13 +349,15 @@ def recorded_steps(entry: Json) -> Json:
         raise ValueError(f"not a recorded game: {replay.fault(error)}") from None
     if game["to_give"] or len(texts) != N_PLAYERS:
         raise ValueError("not a recorded game: its exchange or its names are not complete")
-    return {"names": texts, "steps": _steps(game, actions), "mismatches": mismatches[:5]}
+    names_ = [f"{text} {i}" if texts.count(text) > 1 else text for i, text in enumerate(texts)]
+    return {"names": names_, "steps": _steps(game, actions), "mismatches": mismatches[:5]}
 
 
 def _steps(game: Game, actions: Sequence[int]) -> list[Json]:
     """Return the positions of a game, each with what led to it; plays it on."""
     everyone = range(N_PLAYERS)
-    result = [{**position(game, everyone), "events": ["The cards are dealt."]}]
+    dealt = {"events": ["The cards are dealt.", *_gifts(game)]}
+    result = [{**position(game, everyone), **dealt}]
     for number in actions:
         if game["turn"] < 0:
             break

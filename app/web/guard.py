@@ -98,10 +98,10 @@ class Guard:
 
     def _body_problem(self, scope: Scope, headers: Mapping[str, str]) -> tuple[int, str] | None:
         """Return status and message if a request has another method or a wrong body."""
-        if scope["method"] in ("GET", "HEAD"):
+        if scope["method"] == "GET":
             return None
         if scope["method"] != "POST":
-            return 405, f"method must be GET, HEAD or POST, got {scope['method']!r:.20}"
+            return 405, f"method must be GET or POST, got {scope['method']!r:.20}"
         length = headers.get("content-length", "")
         if not (length.isascii() and length.isdigit()) or "transfer-encoding" in headers:
             return 411, "a request must have a content-length"
@@ -131,17 +131,17 @@ class Guard:
 
 def _name(host: str) -> str:
     """Return the name in a Host header, lower case, without port and brackets, or an empty text."""
-    found = re.fullmatch(r"(?:\[([0-9a-f:.]+)\]|([^:\[\]]+))(?::\d*)?", host.lower())
-    return (found[1] or found[2]) if found else ""
+    parts = re.fullmatch(r"(?:\[([0-9a-f:.]+)\]|([^:\[\]]+))(?::\d*)?", host.lower())
+    return (parts[1] or parts[2]) if parts else ""
 
 
 def cookie_of(headers: Mapping[str, str]) -> str | None:
     """Return the visitor's cookie in the headers of a request."""
     try:
-        found = SimpleCookie(headers.get("cookie", "")[:4096]).get(COOKIE)
+        cookie = SimpleCookie(headers.get("cookie", "")[:4096]).get(COOKIE)
     except CookieError:
         return None
-    return found.value if found is not None else None
+    return cookie.value if cookie is not None else None
 
 
 def _with_headers(scope: Scope, send: Send) -> Send:

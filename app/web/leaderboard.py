@@ -6,6 +6,8 @@ They are in a checkout only; the wheel has none.
 from __future__ import annotations
 
 import csv
+import json
+import threading
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,8 @@ SHOWN = 30
 """Rows of a player that are sent at once."""
 
 _TEXTS = ("player", "machine")
+_KEYS = ("seed", "score", "max_tile", "moves", "number", "places", "players")
+_READING = threading.Lock()
 MISSING = (
     "the results of the leaderboard are in the repository only: run `afterstate web` in a checkout"
 )
@@ -85,10 +89,10 @@ def played(game: str, name: str, first: int, folder: Path = FOLDER) -> Json:
         LookupError: there is no such player.
         OSError: there are no rows here.
     """
-    found = _rows(game, name, folder)
-    part = found[first : first + SHOWN]
-    keys = ("seed", "score", "max_tile", "moves", "number", "places", "players")
-    return {"n": len(found), "rows": [{k: row[k] for k in keys if k in row} for row in part]}
+    each, texts = _entries(game)[name].rows_each, list(_rows(game, name, folder).values())
+    part = texts[first // each : (first + SHOWN) // each + 1]
+    kept = [row for text in part for row in json.loads(text)][first % each :]
+    return {"n": each * len(texts), "rows": kept[:SHOWN]}
 
 
 def match(name: str, seed: int, number: int, folder: Path = FOLDER) -> Match:
@@ -99,7 +103,7 @@ def match(name: str, seed: int, number: int, folder: Path = FOLDER) -> Match:
         OSError: there are no rows here.
         ValueError: visitors cannot choose the player.
     """
-    cycle = [row for row in _rows("daihinmin", name, folder) if row["seed"] == seed]
+    cycle = json.loads(_rows("daihinmin", name, folder)[seed])
     entry = _entries("daihinmin")[name]
     own = choices.of_player("daihinmin", entry.player, entry.settings)
     names = cycle[number - 1]["players"]
@@ -110,11 +114,20 @@ def match(name: str, seed: int, number: int, folder: Path = FOLDER) -> Match:
     return game_daihinmin.new(players, seed, GAMES_PER_CYCLE, places)
 
 
-@lru_cache(maxsize=1)
-def _rows(game: str, name: str, folder: Path) -> list[Json]:
-    """Return the rows of a player that count, by seed."""
+def _rows(game: str, name: str, folder: Path) -> dict[int, str]:
+    """Return the rows of a player that count, as JSON by seed; one file is read at a time."""
+    with _READING:
+        return _read(game, name, folder)
+
+
+@lru_cache(maxsize=100)  # all players: 1 to 2 MB each
+def _read(game: str, name: str, folder: Path) -> dict[int, str]:
+    """Return what is shown of the rows of a player."""
     entry = _entries(game)[name]
     if not rows.rows_file(folder, entry).exists():
         raise FileNotFoundError(MISSING)
     current = rows.current(entry, rows.read(folder, entry))
-    return [row for seed in sorted(current) for row in current[seed]]
+    return {
+        seed: json.dumps([{key: row[key] for key in _KEYS if key in row} for row in current[seed]])
+        for seed in sorted(current)
+    }

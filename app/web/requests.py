@@ -97,8 +97,8 @@ class NewMatch(Request):
 
     def specs(self) -> list[Spec | None]:
         """Return the players, with None for the visitor; raise Refusal for a wrong one."""
-        chosen: list[Spec | None] = [each.spec("daihinmin") for each in self.players]
-        return chosen if len(chosen) == N_PLAYERS else [None, *chosen]
+        others: list[Spec | None] = [each.spec("daihinmin") for each in self.players]
+        return others if len(others) == N_PLAYERS else [None, *others]
 
 
 class Watch(Request):

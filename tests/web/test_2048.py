@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium as gym
@@ -15,6 +16,7 @@ import pytest
 from afterstate import agents
 from afterstate.agents.game2048.play import play
 from afterstate.web import game_2048
+from afterstate.web.thinking import analysis
 from tests.web.conftest import Server, Visitor
 
 FAST = {"name": "expectimax", "settings": {"depth": 2}}
@@ -131,10 +133,40 @@ def test_the_tree_of_a_hint_has_the_visits_of_the_search(visitor: Visitor) -> No
     hint = visitor.post("2048/hint", player={"name": "mc-softmax"}, detail=True)
     visits = {move["action"]: move["visits"] for move in hint["tree"]}
     assert [visits.get(action, 0) for action in range(4)] == hint["visits"]
-    assert sum(hint["visits"]) == 199
+    assert sum(hint["visits"]) == 199 and hint["counts"]["simulations"] == 200
     for move in hint["tree"]:
         assert hint["values"][move["action"]] == pytest.approx(move["value"])
         assert sum(each["visits"] for each in move["outcomes"]) <= move["visits"]
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [("alphabeta", {}), ("expectimax", {"depth": 3}), ("ntuple", {}), ("value-net", {})],
+)
+def test_hints_are_the_moves_of_the_player(name: str, settings: dict[str, int]) -> None:
+    player = agents.make(name, **settings)
+    for seed in range(10):
+        game = game_2048.new(seed)
+        game_2048.let_play(agents.make("ntuple"), game, 40 * seed)
+        board = game.position.board
+        hint = analysis.hint(player, board, detail=False)
+        assert hint["action"] == int(player.act(game_2048.word(board))[0])
+        values = [-np.inf if each is None else each for each in hint["values"]]
+        assert hint["action"] == int(np.argmax(values))
+
+
+def test_only_legal_moves_have_probabilities() -> None:
+    board = [1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0]
+    odds: Any = SimpleNamespace(
+        act=lambda _: np.array([1]), probabilities=lambda _: np.array([[0.4, 0.1, 0.4, 0.1]])
+    )
+    hint = analysis.hint(odds, board, detail=False)
+    assert hint["probabilities"] == [None, 1.0, None, None]
+
+
+def test_networks_see_tiles_beyond_32768_downgraded() -> None:
+    hint = analysis.hint(agents.make("reward"), [16, 15, *[1] * 14], detail=False)
+    assert max(hint["seen"]) == 15
 
 
 @pytest.mark.parametrize("name", ["ntuple", "alphabeta", "reward", "random"])
@@ -203,7 +235,6 @@ def test_a_slow_player_blocks_nobody_and_can_be_stopped(server: Server) -> None:
 
 
 def test_moves_for_an_earlier_game_are_not_made(server: Server) -> None:
-    """The new game is at the same turn as the one for which the player was asked."""
     player, second = server.visitor(), server.visitor()
     player.post("2048/new", seed=5)
     second.client.cookies = player.client.cookies
@@ -215,6 +246,8 @@ def test_moves_for_an_earlier_game_are_not_made(server: Server) -> None:
     before = second.post("2048/new", seed=6)
     thread.join(10)
     assert results == [(409, "the game has changed while the player was thinking")]
+    text = f"the game went on in another window: turn must be {before['turn']}, got 0"
+    assert player.refused("2048/move", action=before["legal"].index(True), turn=0) == (409, text)
     assert second.get("me")["game_2048"] == before
 
 

@@ -7,6 +7,7 @@ import json
 import re
 import threading
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +187,8 @@ def test_recorded_games_are_stepped_through(visitor: Visitor) -> None:
     for game in games:
         result = visitor.post("daihinmin/recorded", game=game)
         assert result["mismatches"] == [] and result["names"] == game["names"]
+        gifts = [each for each in result["steps"][0]["events"] if each.startswith("Exchange")]
+        assert len(gifts) == len(game["exchange"])
         assert len(result["steps"]) == len(game["actions"]) + 1
         for action, step in zip(game["actions"], result["steps"][1:], strict=True):
             lock = bool(action["lock"]) and not action["flow"]  # it ends with the trick
@@ -199,6 +202,21 @@ def test_recorded_games_are_stepped_through(visitor: Visitor) -> None:
     assert answer.status_code == 422 and "surrogates" in answer.json()["detail"]
 
 
+def test_players_of_one_name_are_numbered() -> None:
+    with gzip.open(DATA / "default5.jsonl.gz", "rt") as file:
+        game = json.loads(next(file))
+    assert game_daihinmin.recorded_steps(game)["names"] == [f"default {i}" for i in range(5)]
+
+
+def test_places_of_one_play_are_told_in_their_order() -> None:
+    """The last play of a game gives two players their places."""
+    with gzip.open(DATA / "default5.jsonl.gz", "rt") as file:
+        games = [game_daihinmin.recorded_steps(json.loads(line)) for line in islice(file, 9)]
+    ends = [game["steps"][-1]["events"][1:3] for game in games]
+    places = [[text.split(": ")[1] for text in each] for each in ends]
+    assert places == [["4th place.", "5th place."]] * 9
+
+
 def test_nested_records_are_refused(visitor: Visitor) -> None:
     """Values nested almost as deep as Python reads them are not written by it."""
     headers = {"Content-Type": "application/json"}
@@ -209,7 +227,6 @@ def test_nested_records_are_refused(visitor: Visitor) -> None:
 
 
 def test_a_play_for_an_earlier_match_is_not_made(server: Server) -> None:
-    """The new match is at the same turn as the one for which the player was asked."""
     watcher, second = server.visitor(), server.visitor()
     slow = {"name": "daihinmin-mc", "settings": {"playouts": 1500}}
     seats = [slow] * 5
@@ -226,6 +243,8 @@ def test_a_play_for_an_earlier_match_is_not_made(server: Server) -> None:
     thread.join(10)
     assert refused == (409, "no move can be taken back")
     assert results == [(409, "the game has changed while the player was thinking")]
+    status, text = watcher.refused("daihinmin/advance", turn=0)
+    assert status == 409 and text.startswith("the game went on in another window")
     now = second.get("daihinmin")
     assert now.pop("history") == before.pop("events") and now == before
 

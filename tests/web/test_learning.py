@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from afterstate.web.thinking import learning
 from tests.web.conftest import Server, Visitor
 
 
@@ -17,6 +18,11 @@ def wait_for(visitor: Visitor, n_points: int) -> Any:
             return state
         time.sleep(0.2)
     raise AssertionError("nothing is learned")
+
+
+def test_compiling_takes_no_time_of_learning() -> None:
+    learner = learning.Session(seed=1)._learner
+    assert learner.n_games > 0 and learner.seconds == 0
 
 
 def test_a_network_learns_stops_goes_on_and_plays(server: Server) -> None:

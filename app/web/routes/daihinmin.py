@@ -20,7 +20,7 @@ from afterstate.web.requests import (
     Watch,
 )
 from afterstate.web.routes.leaderboard import find_leaderboard, missing_rows
-from afterstate.web.routes.site import Me, Site, State, at_turn, checked, unchanged
+from afterstate.web.routes.site import Me, Site, State, at_turn, checked, turn_after, unchanged
 from afterstate.web.thinking.pool import Refusal
 from afterstate.web.visitors import Visitor
 
@@ -39,7 +39,9 @@ async def new(body: NewMatch, me: Me, site: Site) -> Json:
     """Start a match; return it."""
     seed = secrets.randbelow(2**32) if body.seed is None else body.seed
     with site.visitors.changing(me) as games:
-        games.match = game_daihinmin.new(body.specs(), seed, body.n_games)
+        match = game_daihinmin.new(body.specs(), seed, body.n_games)
+        match.turn = turn_after(games.match)
+        games.match = match
     return {"events": me.match.events, **game_daihinmin.state(me.match, False)}
 
 
@@ -50,6 +52,7 @@ async def watch(body: Watch, me: Me, site: Site) -> Json:
     with missing_rows(leaderboard, body.name):
         match = await to_thread(leaderboard.match, body.name, body.seed, body.number)
     with site.visitors.changing(me) as games:
+        match.turn = turn_after(games.match)
         games.match = match
     return game_daihinmin.state(match, False)
 

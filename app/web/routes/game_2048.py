@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse
 
 from afterstate.web import choices, game_2048
 from afterstate.web.requests import Hint, Json, Move, New2048, Run, Turn
-from afterstate.web.routes.site import Me, Site, State, at_turn, checked, unchanged
+from afterstate.web.routes.site import Me, Site, State, at_turn, checked, turn_after, unchanged
 from afterstate.web.thinking.pool import Refusal
 from afterstate.web.visitors import Visitor
 
@@ -34,6 +34,7 @@ async def new(body: New2048, me: Me, site: Site) -> Json:
     except ValueError as error:
         raise Refusal(422, str(error)) from None
     with site.visitors.changing(me) as games:
+        start.turn = turn_after(games.game_2048)
         games.game_2048 = start
     return game_2048.state(start)
 

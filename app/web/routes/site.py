@@ -68,6 +68,11 @@ def at_turn(game: Held, turn: int) -> Held:
     raise Refusal(409, f"{why}turn must be {game.turn}, got {shown(turn)}")
 
 
+def turn_after(game: Held | None) -> int:
+    """Return the turn of a new game, by which windows with the game before it are told apart."""
+    return 0 if game is None else game.turn + 1
+
+
 def unchanged(now: object, game: Held, turn: int) -> None:
     """Raise Refusal unless a visitor's game is the one it was before a search, and at its turn."""
     if now is not game or game.turn != turn:

@@ -1,4 +1,4 @@
-// What a player thinks of a position, as bars, pictures of boards, and a tree.
+// A hint of a player as bars, pictures of boards, and a tree.
 
 import { NAMES, picture, place, tileOf } from "./board.js";
 import { el, number, scroll, tableOf } from "./dom.js";
@@ -6,7 +6,7 @@ import { el, number, scroll, tableOf } from "./dom.js";
 const SEES = { "value-net": true, "policy-net": true };
 
 // Returns the nodes that show a hint of a player, one of those that visitors may choose.
-export function analysis(hint, board, player) {
+export function analysis(hint, player) {
   const nodes = [
     el(
       "p",
@@ -21,15 +21,15 @@ export function analysis(hint, board, player) {
   if (counts.length)
     nodes.push(el("p", { className: "dim" }, counts.map(([name, n]) => `${number(n)} ${name}`).join(", ")));
   if (hint.line) nodes.push(line(hint));
-  if (hint.outcomes) nodes.push(outcomes(hint));
+  if (hint.outcomes) nodes.push(outcomes(hint, digitsOf(player.values)));
   if (hint.tree) nodes.push(el("h3", {}, "Tree"), scroll("Tree", tree(hint)));
-  if (SEES[player.made]) nodes.push(el("h3", {}, "What the network sees"), planes(board));
+  if (SEES[player.made]) nodes.push(el("h3", {}, "What the network sees"), planes(hint.seen));
   return nodes;
 }
 
 function moves(hint, name) {
   const shown = hint.values || hint.probabilities || [];
-  const digits = name === "reward" || name.startsWith("expected") ? 0 : 3;
+  const digits = digitsOf(name);
   const legal = shown.filter((each) => each != null);
   const [low, high] = [Math.min(...legal), Math.max(...legal)];
   const rows = NAMES.map((move, action) => {
@@ -62,6 +62,11 @@ function moves(hint, name) {
   return scroll("Values of the moves", tableOf(heads, rows));
 }
 
+// Digits of values, which are points or small numbers.
+function digitsOf(name) {
+  return name === "reward" || name.startsWith("expected") ? 0 : 3;
+}
+
 function line(hint) {
   const pictures = hint.line.map((step, i) => picture(step.after, `${i + 1}. ${NAMES[step.action]}`));
   return el(
@@ -77,7 +82,7 @@ function line(hint) {
   );
 }
 
-function outcomes(hint) {
+function outcomes(hint, digits) {
   const best = [...hint.outcomes].sort((a, b) => a.value - b.value);
   const mean = best.reduce((sum, each) => sum + each.probability * each.value, 0);
   const rows = best.map((each) =>
@@ -86,15 +91,19 @@ function outcomes(hint) {
       {},
       el("td", {}, `${tileOf(each.exponent)} at ${place(each.cell)}`),
       el("td", {}, number(100 * each.probability, 1)),
-      el("td", {}, number(each.value)),
-      el("td", {}, number(each.value - mean)),
+      el("td", {}, number(each.value, digits)),
+      el("td", {}, number(each.value - mean, digits)),
     ),
   );
   const heads = ["tile", "probability (%)", "value", "difference to the mean"];
   return el(
     "details",
     {},
-    el("summary", {}, `Values by outcome of ${NAMES[hint.action]} by ${hint.by} (mean ${number(mean)})`),
+    el(
+      "summary",
+      {},
+      `Values by outcome of ${NAMES[hint.action]} by ${hint.by} (mean ${number(mean, digits)})`,
+    ),
     scroll("Values by outcome", tableOf(heads, rows)),
   );
 }

@@ -20,6 +20,8 @@ export function cardNode(card, props = {}, onclick = null) {
   return el("button", { type: "button", onclick, ...props, className, ariaLabel: cardName(card) }, text);
 }
 
+const count = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
+
 // The seats and the field of a position.
 export function tableNode(position, names) {
   const seats = position.seats.map((player) => {
@@ -40,7 +42,11 @@ export function tableNode(position, names) {
       { className: `seat ${player === position.in_turn ? "turn" : ""}` },
       el("strong", {}, names[player]),
       player === position.in_turn ? el("span", { className: "hidden" }, " in turn") : null,
-      el("div", { className: "dim" }, `${position.left[player]} cards, ${position.points[player]} points`),
+      el(
+        "div",
+        { className: "dim" },
+        `${count(position.left[player], "card")}, ${count(position.points[player], "point")}`,
+      ),
       el("div", { className: "dim" }, status || "\u00a0"),
       cards,
     );

@@ -7,6 +7,7 @@ import {
   button,
   el,
   get,
+  kept,
   label,
   message,
   messageText,
@@ -18,7 +19,7 @@ import {
   scroll,
   seedOf,
   tableOf,
-  takesKeys,
+  takesKey,
   think,
   thinking,
   wait,
@@ -26,7 +27,7 @@ import {
 import { gameOf, nthLine } from "./recorded.js";
 
 export const GIVE_UP = "Give up the match of Daihinmin that is running?";
-export const isRunning = (match) => Boolean(match && match.turn && !match.match_over);
+export const isRunning = (match) => Boolean(match && match.begun && !match.match_over);
 
 class Table {
   constructor(view, me, signal) {
@@ -105,10 +106,7 @@ class Table {
       "Hints by",
       this.me.players.daihinmin,
       "hints-daihinmin",
-      JSON.parse(localStorage.getItem("hints-daihinmin")) || {
-        name: "daihinmin-mc",
-        settings: { playouts: 500 },
-      },
+      kept("hints-daihinmin", { name: "daihinmin-mc", settings: { playouts: 500 } }),
     );
     this.reveal = el("input", { type: "checkbox", disabled: true, onchange: () => this.refresh() });
     this.revealNote = el("p", { className: "dim" });
@@ -135,7 +133,7 @@ class Table {
   }
 
   buildNew() {
-    const saved = JSON.parse(localStorage.getItem("seats") || "[]");
+    const saved = kept("seats", []);
     const start = [
       { name: "daihinmin-heuristic" },
       { name: "daihinmin-sample" },
@@ -213,7 +211,7 @@ class Table {
   newMatchBody() {
     const specs = this.seats.slice(0, this.watching.checked ? 5 : 4).map((each) => each.spec());
     const body = { players: specs, seed: seedOf(this.seed), n_games: numberOf(this.nGames, "Games") };
-    const saved = JSON.parse(localStorage.getItem("seats") || "[]");
+    const saved = kept("seats", []);
     localStorage.setItem("seats", JSON.stringify([...specs, ...saved.slice(specs.length)]));
     return body;
   }
@@ -229,12 +227,13 @@ class Table {
 
   // Shows a match; the hands of others only if they are asked for.
   async show(state) {
+    const isSame = this.state?.turn === state.turn && this.state.seed === state.seed;
     this.state = await this.withHands(state);
     this.showLog();
     if (this.stepper) return;
     const hands = this.state.hands.map((hand, player) => (player === state.visitor ? null : hand));
     this.showTable({ ...state, hands }, state.names);
-    this.selected.clear();
+    if (!isSame) this.selected.clear();
     this.showHand();
     this.showResults();
     this.showReveal();
@@ -501,7 +500,7 @@ class Table {
     if (this.isAsking) return;
     this.isAsking = true;
     const { turn } = this.state;
-    this.hintNode.replaceChildren(el("p", { className: "dim" }, thinking(this.helper.chosen)));
+    this.hintNode.replaceChildren(el("p", { className: "dim" }, thinking(this.helper.player)));
     const hint = await attempt(() => think("daihinmin/hint", { player: this.helper.spec() }));
     this.isAsking = false;
     this.hintNode.replaceChildren();
@@ -539,7 +538,7 @@ class Table {
   }
 
   key(event) {
-    if (event.ctrlKey || event.altKey || event.metaKey || takesKeys(event.target)) return;
+    if (event.ctrlKey || event.altKey || event.metaKey || takesKey(event)) return;
     if (this.stepper) return void this.stepKey(event);
     if (!this.state) return;
     const key = event.key.toLowerCase();
@@ -565,8 +564,8 @@ class Table {
   // Recorded games
 
   async openOwn() {
-    const found = await attempt(() => get("daihinmin/steps"));
-    if (found) this.showSteps(found);
+    const game = await attempt(() => get("daihinmin/steps"));
+    if (game) this.showSteps(game);
   }
 
   async openRecorded() {
@@ -578,23 +577,23 @@ class Table {
     });
   }
 
-  showSteps(found) {
+  showSteps(game) {
     this.playing = null;
     let at = 0;
     const slider = el("input", {
       type: "range",
       min: 0,
-      max: found.steps.length - 1,
+      max: game.steps.length - 1,
       value: 0,
       oninput: () => go(Number(slider.value)),
     });
     const text = el("p", { "aria-live": "polite" });
     const go = (to) => {
-      at = Math.max(0, Math.min(found.steps.length - 1, to));
+      at = Math.max(0, Math.min(game.steps.length - 1, to));
       slider.value = at;
-      const step = found.steps[at];
-      this.showTable(step, found.names);
-      text.textContent = `${at} of ${found.steps.length - 1}: ${step.events.map((each) => named(each, found.names)).join(" ")}`;
+      const step = game.steps[at];
+      this.showTable(step, game.names);
+      text.textContent = `${at} of ${game.steps.length - 1}: ${step.events.map((each) => named(each, game.names)).join(" ")}`;
     };
     const end = () => {
       this.stepper = null;
@@ -607,7 +606,7 @@ class Table {
     this.stepper = { go, at: () => at, end };
     this.handNode.replaceChildren(
       text,
-      ...found.mismatches.map((each) => el("p", { className: "best" }, `Differs from the rules: ${each}`)),
+      ...game.mismatches.map((each) => el("p", { className: "best" }, `Differs from the rules: ${each}`)),
     );
     this.flowNode.hidden = true;
     this.left.scrollIntoView();

@@ -138,8 +138,10 @@ export function onEnter(input, action) {
   return input;
 }
 
-// True for an element that uses letters and arrows itself.
-export function takesKeys(target) {
+// True for a key that the element with the focus uses itself.
+export function takesKey({ target, key }) {
+  if (key === "Escape") return false;
+  if (target.matches("input[type=range]")) return /^(Arrow|Page|Home|End)/.test(key);
   return target.matches("select, textarea, input:not([type=checkbox]), .scroll");
 }
 
@@ -150,13 +152,22 @@ export function number(value, digits = 0) {
   return /^-[0.]+$/.test(text) ? text.slice(1) : text;
 }
 
+// What the browser has kept, or another value if it has none or it is damaged.
+export function kept(key, otherwise) {
+  try {
+    return JSON.parse(localStorage.getItem(key)) ?? otherwise;
+  } catch {
+    return otherwise;
+  }
+}
+
 // A choice of a player with its settings; `spec()` is what requests contain.
 export class PlayerChoice {
   constructor(text, listed, key, initial) {
     this.listed = listed;
     this.key = key;
     this.inputs = {};
-    const saved = initial || JSON.parse(localStorage.getItem(key) || "null") || {};
+    const { name, settings } = initial || kept(key, {});
     this.select = el("select", {
       onchange: () => {
         this.show({});
@@ -166,7 +177,7 @@ export class PlayerChoice {
     for (const each of listed) this.select.append(el("option", { value: each.name }, each.label));
     this.fields = el("div");
     this.node = el("div", {}, label(text, this.select), this.fields);
-    this.use(saved.name, saved.settings);
+    this.use(name, settings);
   }
 
   // Shows a player; it is not saved, as one that the visitor chooses.
@@ -175,15 +186,17 @@ export class PlayerChoice {
     this.show(settings);
   }
 
-  get chosen() {
+  get player() {
     return this.listed.find((each) => each.name === this.select.value);
   }
 
   show(values) {
     this.inputs = {};
     this.fields.replaceChildren();
-    for (const each of this.chosen.settings) {
-      const value = values[each.name] ?? each.default;
+    for (const each of this.player.settings) {
+      const given = values[each.name];
+      const isValid = Object.keys(each.choices).includes(given) || (given >= each.low && given <= each.high);
+      const value = isValid ? given : each.default;
       const options = Object.entries(each.choices);
       const input = options.length
         ? el("select", {}, ...options.map(([value, text]) => el("option", { value }, text)))

@@ -14,7 +14,7 @@ import {
   post,
   say,
   seedOf,
-  takesKeys,
+  takesKey,
   think,
   thinking,
   wait,
@@ -48,7 +48,7 @@ class Game {
     this.running = null; // the auto-run, which ends when it is another object or null
     this.state = { board: Array(16).fill(0), turn: 0, max_tile: 0, over: true }; // until the server has given one
     this.rest = null; // what the server has played and a paused run has not shown
-    this.player = new PlayerChoice("Player", [...me.players["2048"], me.trained], "player-2048");
+    this.choice = new PlayerChoice("Player", [...me.players["2048"], me.trained], "player-2048");
     this.build(view);
   }
 
@@ -134,7 +134,7 @@ class Game {
       "section",
       { className: "panel", "aria-label": "Player and hints" },
       el("h2", {}, "Player"),
-      this.player.node,
+      this.choice.node,
       el(
         "div",
         { className: "row" },
@@ -165,7 +165,7 @@ class Game {
       if (key === "Enter" && event.target.matches("select, input")) this.board.node.focus();
     });
     section.addEventListener("change", (event) => {
-      if (event.target.matches("select") && !key) this.board.node.focus();
+      if (event.target.matches("select, input[type=range]") && !key) this.board.node.focus();
     });
   }
 
@@ -179,7 +179,7 @@ class Game {
 
   listen() {
     const onKey = (event) => {
-      if (event.ctrlKey || event.altKey || event.metaKey || takesKeys(event.target)) return;
+      if (event.ctrlKey || event.altKey || event.metaKey || takesKey(event)) return;
       if (this.handle(event.key, event.target)) event.preventDefault();
     };
     addEventListener("keydown", onKey, { signal: this.signal });
@@ -299,9 +299,9 @@ class Game {
     this.showNumbers();
     this.showChance(played);
     const tile = `${tileOf(played.tile.exponent)} at ${place(played.tile.cell)}`;
-    say(
-      `${NAMES[played.action]}, ${played.reward ? `plus ${played.reward}` : "no merge"}. New ${tile}. Score ${played.score}.`,
-    );
+    const reward = played.reward ? `plus ${played.reward}` : "no merge";
+    const end = played.over ? " Game over." : "";
+    say(`${NAMES[played.action]}, ${reward}. New ${tile}. Score ${played.score}.${end}`);
   }
 
   // Shows the position of the server, or the last one that it gave.
@@ -331,7 +331,7 @@ class Game {
     this.isAsking = true;
     try {
       await this.settle();
-      await this.ask(this.state.turn, this.player.chosen);
+      await this.ask(this.state.turn, this.choice.player);
     } finally {
       this.isAsking = false;
     }
@@ -343,11 +343,11 @@ class Game {
       if (this.state.turn === turn) throw error;
     }; // else the visitor has moved
     const hint = await attempt(() =>
-      think("2048/hint", { player: this.player.spec(), detail: this.detail.checked }).catch(dropped),
+      think("2048/hint", { player: this.choice.spec(), detail: this.detail.checked }).catch(dropped),
     );
     this.timing.textContent = "";
     if (!hint || this.state.turn !== turn) return;
-    if (hint.turn === turn) this.result.replaceChildren(...analysis(hint, this.state.board, player));
+    if (hint.turn === turn) this.result.replaceChildren(...analysis(hint, player));
     else {
       await this.reload();
       message("The game went on in another window; this is its position.");
@@ -358,7 +358,7 @@ class Game {
     const until = Number(this.until.value) || null;
     const reached = until && this.state.max_tile >= until;
     const body = { moves, turn: this.state.turn, until: reached ? null : until };
-    const answer = await attempt(() => think("2048/run", { ...body, player: this.player.spec() }));
+    const answer = await attempt(() => think("2048/run", { ...body, player: this.choice.spec() }));
     return answer ? { played: answer.played, ms: (answer.seconds * 1000) / answer.played.length } : null;
   }
 
@@ -420,7 +420,7 @@ class Game {
     let batch = 1;
     while (this.running === me && !this.state.over && !isReached()) {
       const start = performance.now();
-      const drawn = ["random", "reward"].includes(this.player.chosen.name); // draws from one stream
+      const drawn = ["random", "reward"].includes(this.choice.player.name); // draws from one stream
       this.rest ||= await this.request(drawn && this.expected != null ? 2000 : this.delay > 100 ? 1 : batch);
       if (!this.rest) {
         await this.reload();
@@ -530,7 +530,7 @@ async function watch(game, [seed, name, settings = "", score = ""]) {
   );
   history.replaceState(null, "", "#2048");
   if (!(await game.start({ seed: Number(seed) }))) return;
-  game.player.use(name, values);
+  game.choice.use(name, values);
   game.until.value = "";
   game.expected = score === "" ? null : Number(score);
   game.run();

@@ -126,7 +126,7 @@ class Leaderboard {
   show() {
     const { key, down } = this.sorted;
     const order = [...this.table.results].sort(
-      (a, b) => (a[key] < b[key] ? -1 : a[key] > b[key] ? 1 : 0) * (down ? -1 : 1),
+      (a, b) => (key === "name" ? a.name.localeCompare(b.name) : a[key] - b[key]) * (down ? -1 : 1),
     );
     for (const each of this.heads)
       each.head.setAttribute("aria-sort", each.key === key ? (down ? "descending" : "ascending") : "none");
@@ -161,10 +161,10 @@ class Leaderboard {
 
   async open(result, first) {
     this.rows.replaceChildren(el("p", { className: "dim" }, LOADING));
-    const found = await this.played(result, first);
+    const part = await this.played(result, first);
     this.rows.replaceChildren();
-    if (!found) return;
-    const list = found.rows.map((row) => el("tr", {}, ...this.cells(row, result)));
+    if (!part) return;
+    const list = part.rows.map((row) => el("tr", {}, ...this.cells(row, result)));
     const heads =
       this.game === "2048"
         ? ["seed", "score", "largest tile", "moves", "replay"]
@@ -173,8 +173,8 @@ class Leaderboard {
       "div",
       { className: "row" },
       button("Earlier", () => this.open(result, Math.max(0, first - 30)), { disabled: first === 0 }),
-      button("Later", () => this.open(result, first + 30), { disabled: first + 30 >= found.n }),
-      `games ${number(first + 1)} to ${number(first + found.rows.length)} of ${number(found.n)}`,
+      button("Later", () => this.open(result, first + 30), { disabled: first + 30 >= part.n }),
+      `games ${number(first + 1)} to ${number(first + part.rows.length)} of ${number(part.n)}`,
     );
     const note = result.player
       ? null
@@ -201,8 +201,8 @@ class Leaderboard {
   }
 
   async watchFirst(result) {
-    const found = await this.played(result, 0);
-    if (found) await this.watch(found.rows[0], result);
+    const part = await this.played(result, 0);
+    if (part) await this.watch(part.rows[0], result);
   }
 
   // Plays the game of a row again: of 2048 with its tiles, of Daihinmin with its cards, and its cycle from there on.

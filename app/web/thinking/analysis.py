@@ -40,6 +40,7 @@ def hint(player: Any, board: list[int], detail: bool) -> Json:
     start = time.perf_counter()
     result = _searched(player, board)
     result["seconds"] = time.perf_counter() - start
+    result["seen"] = board_of(word(board)[0])
     if detail:
         result |= _details(player, board, result["action"])
     return result
@@ -49,14 +50,28 @@ def _searched(player: Any, board: list[int]) -> Json:
     """Return the move, the values of all moves, and the counts of the search."""
     if hasattr(player, "grow"):
         return _softmax(player, board)
-    before = _counts(player)
-    action = int(player.act(word(board))[0])
-    counts = {name: n - before[name] for name, n in _counts(player).items()}
-    result: Json = {"action": action, "counts": counts}
+    if hasattr(player, "evaluate"):
+        return _evaluated(player, board)
+    result: Json = {"action": int(player.act(word(board))[0])}
     if hasattr(player, "probabilities"):
-        return result | {"probabilities": _numbers(player.probabilities(word(board))[0])}
+        return result | {"probabilities": _probabilities(player, board)}
     evaluate = evaluation(player)
     return result if evaluate is None else result | {"values": _numbers(evaluate([board])[0])}
+
+
+def _evaluated(player: Any, board: list[int]) -> Json:
+    """Return the best of the values by one search, the values, and the counts of the search."""
+    before = _counts(player)
+    values = player.evaluate(word(board))[0]
+    counts = {name: n - before[name] for name, n in _counts(player).items()}
+    return {"action": int(np.argmax(values)), "counts": counts, "values": _numbers(values)}
+
+
+def _probabilities(player: Any, board: list[int]) -> list[float | None]:
+    """Return the probabilities of the legal moves, of which a player selects one."""
+    legal = np.array(afterstates(board)[2])
+    odds = np.where(legal, player.probabilities(word(board))[0], 0.0)
+    return _numbers(np.where(legal, odds / (odds.sum() or 1.0), -np.inf))
 
 
 def _counts(player: Any) -> dict[str, int]:
@@ -81,7 +96,10 @@ def _softmax(player: Any, board: list[int]) -> Json:
         "action": int(player.choose(result)[0]),
         "values": _numbers(result.values[0]),
         "visits": visits,
-        "counts": {"simulations": sum(visits), "states in the tree": int(trees.sizes[0])},
+        "counts": {
+            "simulations": int(trees.states[0]["n"]),
+            "states in the tree": int(trees.sizes[0]),
+        },
         "tree": _node(trees, 0, _LEVELS),
     }
 
@@ -224,16 +242,16 @@ def advice(player: Any, seen: Game) -> Json:
     listed = _ranked(player, seen)
     is_search = bool(listed and listed[0].get("visits") and (n or sure_play(seen) < 0))
     if is_search:  # the choice of this search, not of another one
-        chosen = int(listed[0]["action"])
+        action = int(listed[0]["action"])
     else:
-        chosen = int(player.give(seen, n)) if n else int(player.choose(seen))
+        action = int(player.give(seen, n)) if n else int(player.choose(seen))
     for each in listed:
         number = each.pop("action")
         each["text"] = cards.text(number) if n else plays.text(number)
-    text, held = (cards.text(chosen), chosen) if n else (plays.text(chosen), plays.CARDS[chosen])
+    text, held = (cards.text(action), action) if n else (plays.text(action), plays.CARDS[action])
     numbers = [card for card in range(cards.N_CARDS) if int(held) >> card & 1]
     seconds = time.perf_counter() - start
-    return {"play": chosen, "text": text, "cards": numbers, "listed": listed, "seconds": seconds}
+    return {"play": action, "text": text, "cards": numbers, "listed": listed, "seconds": seconds}
 
 
 def _ranked(player: Any, seen: Game, n: int = 8) -> list[Json]:

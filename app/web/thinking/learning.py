@@ -40,7 +40,13 @@ class Session:
         self._players: dict[int, Agent] = {}  # by depth; they share the weights
         self._scores: deque[int] = deque(maxlen=_KEPT)
         self._tiles: deque[int] = deque(maxlen=_KEPT)
-        for depth in (1, 2):  # compiles hints, whose time is limited
+        self._compile()
+
+    def _compile(self) -> None:
+        """Compile what learns, and hints, whose time is limited."""
+        self._learner.play(1)
+        self._learner.seconds = 0.0
+        for depth in (1, 2):
             analysis.hint(self._player(depth), game_2048.new(seed=0).position.board, detail=True)
 
     def answer(self, request: Json, is_stopped: Callable[[], bool]) -> Json:

@@ -48,6 +48,20 @@ def test_the_focus_follows_to_the_games_of_a_player(open_page: Open) -> None:
     sync_api.expect(focused).to_have_text("Games of largest reward")
 
 
+def test_tables_are_sorted_by_a_click_and_show_it(open_page: Open) -> None:
+    page = open_page("leaderboard")
+    table = page.get_by_role("region", name="Results of 2048")
+    table.get_by_role("button", name="player").click()
+    names = table.locator("tbody th").all_inner_texts()
+    assert names == sorted(names, key=str.casefold)
+    head = table.locator("thead th").first
+    mark = "(node) => getComputedStyle(node.firstChild, '::after').content"
+    assert "▲" in head.evaluate(mark)
+    table.get_by_role("button", name="player").click()
+    assert table.locator("tbody th").all_inner_texts() == names[::-1]
+    assert "▼" in head.evaluate(mark)
+
+
 def test_a_phone_shows_buttons_and_means_beside_the_names(open_page: Open) -> None:
     page = open_page("leaderboard", viewport={"width": 390, "height": 844})
     row = page.locator("tr", has_text="largest reward").first

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +48,12 @@ def start_of_2048(page: Any, seed: int) -> None:
     sync_api.expect(page.locator(".numbers dd").nth(3)).to_have_text(str(seed))
 
 
-def set_up(page: Any) -> None:
-    """Set up a position with large tiles, and show it."""
-    body = json.dumps({"board": [1, 2, 3, 4, 8, 7, 6, 5, 9, 10, 3, 2, 0, 1, 0, 0]})
+LARGE = [1, 2, 3, 4, 8, 7, 6, 5, 9, 10, 3, 2, 0, 1, 0, 0]
+
+
+def set_up(page: Any, board: Sequence[int] = LARGE) -> None:
+    """Set up a position, and show it."""
+    body = json.dumps({"board": board})
     page.evaluate(
         "(body) => fetch('/api/2048/new', { method: 'POST', body, "
         "headers: { 'Content-Type': 'application/json' } })",
@@ -143,6 +146,37 @@ def test_arrows_move_tiles_after_a_choice_of_player(open_page: Open) -> None:
     page.keyboard.press("Escape")
     press_a_legal_arrow(page)
     assert select.input_value() == "alphabeta"
+
+
+def test_keys_play_and_stop_after_a_choice_of_speed(open_page: Open) -> None:
+    page = open_page("2048")
+    start_of_2048(page, 1)
+    speed = page.get_by_label("Speed")
+    speed.click()
+    press_a_legal_arrow(page)
+    page.get_by_role("button", name="Run").click()
+    speed.focus()
+    page.keyboard.press("ArrowLeft")
+    sync_api.expect(speed).to_be_focused()
+    page.keyboard.press("Escape")
+    page.wait_for_selector("button:text('Run')")
+
+
+def test_the_end_of_a_game_is_told_with_its_last_move(open_page: Open) -> None:
+    page = open_page("2048")
+    set_up(page, [1, 1, 3, 4, 5, 6, 7, 8, 3, 4, 5, 6, 7, 8, 9, 10])
+    page.keyboard.press("ArrowLeft")
+    sync_api.expect(page.locator("#status")).to_contain_text("Game over")
+    assert page.locator("#status").inner_text().startswith("left, plus 4.")
+
+
+def test_damaged_choices_of_the_browser_are_forgotten(open_page: Open) -> None:
+    page = open_page("2048")
+    for text in ("{bad", "null", "5", '{"name": "expectimax", "settings": {"depth": 99}}'):
+        page.evaluate("(text) => localStorage.setItem('player-2048', text)", text)
+        page.reload()
+        page.wait_for_selector("[data-game=ready]")
+        sync_api.expect(page.get_by_label("depth")).to_have_value("2")
 
 
 def test_keys_that_choose_a_player_keep_the_focus_until_enter(open_page: Open) -> None:
