@@ -34,6 +34,9 @@ demo: $(VENV)/examples.done
 web: $(VENV)/web.done
 	$(BIN)/afterstate web $(ARGS)
 
+# Kernels for these tests compile in half the time, and are slower; others have numba's default.
+test bounds: export NUMBA_OPT := 2
+test: export NUMBA_CACHE_DIR := $(NUMBA_CACHE_DIR)-test
 test: $(VENV)/dev.done
 	$(BIN)/python -m pytest $(ARGS)
 

@@ -165,7 +165,10 @@ class Game {
       if (key === "Enter" && event.target.matches("select, input")) this.board.node.focus();
     });
     section.addEventListener("change", (event) => {
-      if (event.target.matches("select, input[type=range]") && !key) this.board.node.focus();
+      if (event.target.matches("select") && !key) this.board.node.focus();
+    });
+    section.addEventListener("click", (event) => {
+      if (event.target.matches("input[type=range]")) this.board.node.focus();
     });
   }
 

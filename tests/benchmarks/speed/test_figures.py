@@ -19,10 +19,10 @@ pytestmark = pytest.mark.slow
 def test_all_figures_are_measured_and_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(game2048, "PLAYING_MOVES", 100_000)
+    monkeypatch.setattr(game2048, "PLAYING_MOVES", 10_000)
     monkeypatch.setattr(game2048, "N_COMPARED", 50)
     monkeypatch.setattr(game2048, "GAMES_COMPARED", 1)
-    monkeypatch.setattr(daihinmin, "SOCKET_GAMES", 20)
+    monkeypatch.setattr(daihinmin, "SOCKET_GAMES", 3)
     monkeypatch.setattr(timing, "ROUND_SECONDS", 0.05)
     first = (game2048.MAKE_PLAYER.format("random"), game2048.FIRST_MOVE)  # others compile for long
     monkeypatch.setattr(game2048, "FIRSTS", {"move of random": first})

@@ -60,6 +60,7 @@ def set_up(page: Any, board: Sequence[int] = LARGE) -> None:
         body,
     )
     page.reload()
+    page.wait_for_selector("[data-game=ready]")
 
 
 def start_of_match(page: Any, seed: int = 3) -> None:
