@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import json
 import threading
+import zlib
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -89,10 +90,10 @@ def played(game: str, name: str, first: int, folder: Path = FOLDER) -> Json:
         LookupError: there is no such player.
         OSError: there are no rows here.
     """
-    each, texts = _entries(game)[name].rows_each, list(_rows(game, name, folder).values())
-    part = texts[first // each : (first + SHOWN) // each + 1]
-    kept = [row for text in part for row in json.loads(text)][first % each :]
-    return {"n": each * len(texts), "rows": kept[:SHOWN]}
+    each, packed = _entries(game)[name].rows_each, _rows(game, name, folder)
+    seeds = list(packed)[first // each : (first + SHOWN) // each + 1]
+    part = [row for seed in seeds for row in _unpacked(packed[seed])][first % each :]
+    return {"n": each * len(packed), "rows": part[:SHOWN]}
 
 
 def match(name: str, seed: int, number: int, folder: Path = FOLDER) -> Match:
@@ -103,7 +104,7 @@ def match(name: str, seed: int, number: int, folder: Path = FOLDER) -> Match:
         OSError: there are no rows here.
         ValueError: visitors cannot choose the player.
     """
-    cycle = json.loads(_rows("daihinmin", name, folder)[seed])
+    cycle = _unpacked(_rows("daihinmin", name, folder)[seed])
     entry = _entries("daihinmin")[name]
     own = choices.of_player("daihinmin", entry.player, entry.settings)
     names = cycle[number - 1]["players"]
@@ -114,20 +115,29 @@ def match(name: str, seed: int, number: int, folder: Path = FOLDER) -> Match:
     return game_daihinmin.new(players, seed, GAMES_PER_CYCLE, places)
 
 
-def _rows(game: str, name: str, folder: Path) -> dict[int, str]:
-    """Return the rows of a player that count, as JSON by seed; one file is read at a time."""
+def _rows(game: str, name: str, folder: Path) -> dict[int, bytes]:
+    """Return the rows of a player that count, by seed, packed; one file is read at a time."""
     with _READING:
         return _read(game, name, folder)
 
 
-@lru_cache(maxsize=100)  # all players: 1 to 2 MB each
-def _read(game: str, name: str, folder: Path) -> dict[int, str]:
+def _unpacked(packed: bytes) -> list[Json]:
+    """Return the rows of a seed."""
+    part: list[Json] = json.loads(zlib.decompress(packed))
+    return part
+
+
+@lru_cache(maxsize=100)  # those of all players
+def _read(game: str, name: str, folder: Path) -> dict[int, bytes]:
     """Return what is shown of the rows of a player."""
     entry = _entries(game)[name]
     if not rows.rows_file(folder, entry).exists():
         raise FileNotFoundError(MISSING)
     current = rows.current(entry, rows.read(folder, entry))
-    return {
-        seed: json.dumps([{key: row[key] for key in _KEYS if key in row} for row in current[seed]])
-        for seed in sorted(current)
-    }
+    return {seed: _packed(current[seed]) for seed in sorted(current)}
+
+
+def _packed(part: list[Json]) -> bytes:
+    """Return what is shown of the rows of a seed."""
+    shown = [{key: row[key] for key in _KEYS if key in row} for row in part]
+    return zlib.compress(json.dumps(shown).encode())

@@ -177,9 +177,24 @@ def memory_of(server: int) -> str:
     total = 0
     for pid in family:
         text = Path(f"/proc/{pid}/smaps_rollup").read_text()
-        found = re.search(r"^Pss: +(\d+)", text, re.MULTILINE)
-        total += int(found[1]) if found else 0
+        match = re.search(r"^Pss: +(\d+)", text, re.MULTILINE)
+        total += int(match[1]) if match else 0
     return f"memory of {len(family)} processes: {total / 1024:,.0f} MiB"
+
+
+def open_other_views(address: str) -> None:
+    """Watch a game of Daihinmin, and open the leaderboard and the rows of a player."""
+    seats = ["sample", "heuristic", "policy", "mc", "sample"]
+    with httpx.Client(base_url=f"{address}api/", timeout=60) as client:
+        body = {"players": [{"name": f"daihinmin-{name}"} for name in seats], "seed": 1}
+        state = client.post("daihinmin/new", json=body).raise_for_status().json()
+        while not state["over"]:
+            answer = client.post("daihinmin/advance", json={"turn": state["turn"]})
+            state = answer.raise_for_status().json()
+        for game in ("2048", "daihinmin"):
+            results = client.get(f"leaderboard/{game}").raise_for_status().json()["results"]
+            name = {"name": results[0]["name"]}
+            client.get(f"leaderboard/{game}/rows", params=name).raise_for_status()
 
 
 def main(args: Args) -> None:
@@ -196,7 +211,9 @@ def main(args: Args) -> None:
                 parts = [", ".join(f"{name} {value}" for name, value in machine().items())]
                 for each in (replace(args, runs=0), args):
                     parts.append(report(asyncio.run(load(address, each)), each))
-                parts.append(memory_of(server.pid))
+                parts.append(f"after games of 2048: {memory_of(server.pid)}")
+                open_other_views(address)
+                parts.append(f"after all views: {memory_of(server.pid)}")
             finally:
                 server.terminate()
     text = "\n".join(parts) + "\n"
