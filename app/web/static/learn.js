@@ -125,7 +125,7 @@ class Learn {
       this.facts.replaceChildren();
       this.curve.replaceChildren();
       this.after.textContent = state.running
-        ? "The network is being prepared, which takes about half a minute the first time."
+        ? "The network is being prepared, which takes a minute or two the first time."
         : "";
       return;
     }
