@@ -65,7 +65,7 @@ def factory(path: str) -> Any:
     """
     module, _, name = path.partition(":")
     try:
-        found = getattr(import_module(module), name, None)
+        factory = getattr(import_module(module), name, None)
     except ImportError as error:
         if missing(error):
             raise  # a package of an extra
@@ -74,9 +74,9 @@ def factory(path: str) -> Any:
         raise ImportError(f"{path}: {what}") from error
     except SyntaxError as error:
         raise ValueError(f"{path}: {error}") from error
-    if not callable(found):
+    if not callable(factory):
         raise ValueError(f"{path}: {module} has no function or class {name!r}")
-    return found
+    return factory
 
 
 def is_factory(name: str) -> bool:
@@ -109,10 +109,10 @@ def check_players(names: Sequence[str], game: str) -> None:
     """
     title = {"2048": "2048", "daihinmin": "Daihinmin"}
     for name in names:
-        found = _games(name)
-        if game not in found:
+        games = _games(name)
+        if game not in games:
             wanted = f"a player must be one of {title[game]}"
-            raise ValueError(f"{wanted}, got {name!r}, a player of {title[found[0]]}")
+            raise ValueError(f"{wanted}, got {name!r}, a player of {title[games[0]]}")
 
 
 def _games(name: str) -> list[str]:

@@ -68,10 +68,10 @@ def seconds_each(game: str, player: str) -> float:
 def per_core(file: str, line: str, cores: int = 2) -> float:
     """Return the rate of a line of a table of speeds, divided by the cores that it had."""
     text = (RESULTS / file).read_text(encoding="utf-8")
-    found = re.search(rf"^{re.escape(line)} +([\d,.]+)", text, re.MULTILINE)
-    if found is None:
+    match = re.search(rf"^{re.escape(line)} +([\d,.]+)", text, re.MULTILINE)
+    if match is None:
         raise ValueError(f"{file} must have a line {line!r}")
-    return float(found[1].replace(",", "")) / cores
+    return float(match[1].replace(",", "")) / cores
 
 
 def simulated(simulations: int) -> float:

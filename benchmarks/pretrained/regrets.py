@@ -46,8 +46,8 @@ def positions(net: Network, n_games: int, n: int, seed: int) -> Words:
     """Return positions drawn from games of the 3-ply search, `uint64[n]`."""
     boards: list[Words] = []
     play(ExpectimaxAgent(net, 3), n_games, seed, watch=lambda _, words, __: boards.append(words))
-    found: Words = np.random.default_rng(seed).choice(np.concatenate(boards), n)
-    return found
+    sample: Words = np.random.default_rng(seed).choice(np.concatenate(boards), n)
+    return sample
 
 
 def regret(

@@ -55,8 +55,8 @@ class Block(NamedTuple):
 
 def blocks(text: str) -> Iterator[Block]:
     """Yield the blocks of a page, in order."""
-    found = list(_BLOCK.finditer(text))
-    for match, following in zip_longest(found, found[1:]):
+    matches = list(_BLOCK.finditer(text))
+    for match, following in zip_longest(matches, matches[1:]):
         kind, info, code = match.groups()
         title = re.search(r'title="([^"]+)"', info)
         line = text.count("\n", 0, match.start(3)) + 1

@@ -37,20 +37,20 @@ EXTRAS = {"torch": "torch", "sb3_contrib": "sb3", "stable_baselines3": "sb3"}
 
 def _runnable() -> list[object]:
     """Return the pages that have code to run."""
-    found: list[object] = []
+    params: list[object] = []
     for name, text in PAGES.items():
         if any(b.kind in ("python", "sh") and "skip" not in b.marks for b in blocks(text)):
-            found.append(pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []))
-    return found
+            params.append(pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []))
+    return params
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_all_blocks_are_of_a_kind_that_runs(name: str) -> None:
     fences = re.findall(r"^ *```+(.*)$", PAGES[name], re.MULTILINE)
-    found = list(blocks(PAGES[name]))
-    assert len(fences) == 2 * len(found)
-    assert {block.kind for block in found} <= set(KINDS)
-    assert {mark for block in found for mark in block.marks} <= set(MARKS)
+    listed = list(blocks(PAGES[name]))
+    assert len(fences) == 2 * len(listed)
+    assert {block.kind for block in listed} <= set(KINDS)
+    assert {mark for block in listed for mark in block.marks} <= set(MARKS)
 
 
 @pytest.mark.parametrize("name", _runnable())

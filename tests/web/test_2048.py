@@ -80,8 +80,8 @@ def test_bad_requests_change_nothing(
     visitor: Visitor, path: str, body: dict[str, Any], status: int
 ) -> None:
     before = visitor.post("2048/new", seed=5)
-    found, text = visitor.refused(path, **body)
-    assert (found, bool(text)) == (status, True)
+    code, text = visitor.refused(path, **body)
+    assert (code, bool(text)) == (status, True)
     assert visitor.get("me")["game_2048"] == before
 
 

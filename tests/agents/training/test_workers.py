@@ -57,15 +57,15 @@ def test_workers_end_with_the_process_that_started_them(
     command, pipe = [sys.executable, "starter.py"], subprocess.PIPE
     with subprocess.Popen(command, cwd=tmp_path, text=True, stdout=pipe) as starter:
         assert starter.stdout
-        found: set[int] = set()
-        while len(found) < 2:  # one worker may do several tasks before the other has started
+        workers: set[int] = set()
+        while len(workers) < 2:  # one worker may do several tasks before the other has started
             word, process = starter.stdout.readline().split()
-            found |= {int(process)} if word == "worker" else set()
-        assert all(runs(each) for each in found) and os.getpid() not in found
+            workers |= {int(process)} if word == "worker" else set()
+        assert all(runs(each) for each in workers) and os.getpid() not in workers
         starter.send_signal(number)
         starter.wait(10)
         deadline = time.monotonic() + 30
-        while any(runs(each) for each in found):
+        while any(runs(each) for each in workers):
             assert time.monotonic() < deadline
             time.sleep(0.1)
 

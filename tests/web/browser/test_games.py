@@ -204,6 +204,6 @@ def test_pages_are_accessible(open_page: Callable[..., Any], view: str, scheme: 
     if view == "daihinmin":
         page.get_by_role("button", name="Start").click()
         page.wait_for_selector("text=Your turn")
-    found = axe.Axe().run(page).response["violations"]
-    assert [(each["id"], each["nodes"][0]["html"][:200]) for each in found] == []
+    violations = axe.Axe().run(page).response["violations"]
+    assert [(each["id"], each["nodes"][0]["html"][:200]) for each in violations] == []
     assert page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -515,8 +515,8 @@ def test_a_report_has_the_sections_with_rows(
     assert capsys.readouterr().out == f"written: {path}\n"
     title = "Monte-Carlo Softmax search (Watanabe and Matsuzaki)"
     heads = [title, "What was reproduced", "What was added"]
-    found = re.findall("^#+ (.*)", path.read_text(encoding="utf-8"), re.MULTILINE)
-    assert found == [*heads, "Readings"]
+    titles = re.findall("^#+ (.*)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    assert titles == [*heads, "Readings"]
     tiny.scores([float(n) for n in range(10)])
     tiny.regrets([1.0, 2.0, 3.0])
     row = {"experiment": "experiment 1", "run": "calm", "n_moves": 7, "seconds": 3}
