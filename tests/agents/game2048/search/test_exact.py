@@ -28,7 +28,12 @@ Boards = npt.NDArray[np.uint64]
 SIZES = [(1, 2), (2, 1), (1, 3), (3, 1), (1, 4), (4, 1), (2, 2), (2, 3), (3, 2)]
 
 by_size = pytest.mark.parametrize(
-    "size", [*SIZES[:-2], *(pytest.param(size, marks=pytest.mark.slow) for size in SIZES[-2:])]
+    "size",
+    [
+        *SIZES[:-2],
+        pytest.param(SIZES[-2], marks=pytest.mark.slow),
+        pytest.param(SIZES[-1], marks=pytest.mark.exhaustive),  # of the same boards, transposed
+    ],
 )
 """The naive solver takes long for the last two."""
 

@@ -177,7 +177,7 @@ PLAYERS = ("daihinmin-random", "daihinmin-sample", "daihinmin-heuristic", "daihi
     "n_inputs",
     [
         600,
-        pytest.param(20_000, marks=pytest.mark.slow),
+        pytest.param(5_000, marks=pytest.mark.slow),
         pytest.param(200_000, marks=pytest.mark.exhaustive),
     ],
 )
