@@ -252,8 +252,11 @@ class Game {
     if (!wanted || (this.state.n_moves && !this.state.over && !confirm("Give up the game that is running?")))
       return undefined;
     await this.settle();
+    this.isBusy = true; // keys wait until the new game is shown
     this.expected = null;
     const state = await attempt(() => post("2048/new", wanted));
+    this.isBusy = false;
+    this.queue = [];
     if (!state) return undefined;
     this.show(state);
     say(`New game. ${describe(state.board)}`);
@@ -401,6 +404,7 @@ class Game {
   }
 
   async run() {
+    while (this.isBusy && !this.running) await wait(10); // for a move or a new game
     if (this.isBusy || this.state.over) return;
     this.isBusy = true; // keys wait until the answer of a last request is shown
     try {
