@@ -141,7 +141,7 @@ def test_the_tree_of_a_hint_has_the_visits_of_the_search(visitor: Visitor) -> No
 
 @pytest.mark.parametrize(
     ("name", "settings"),
-    [("alphabeta", {}), ("expectimax", {"depth": 3}), ("ntuple", {}), ("value-net", {})],
+    [("alphabeta", {"depth": 3}), ("expectimax", {"depth": 3}), ("ntuple", {}), ("value-net", {})],
 )
 def test_hints_are_the_moves_of_the_player(name: str, settings: dict[str, int]) -> None:
     player = agents.make(name, **settings)
