@@ -65,7 +65,7 @@ def factory(path: str) -> Any:
     """
     module, _, name = path.partition(":")
     try:
-        factory = getattr(import_module(module), name, None)
+        result = getattr(import_module(module), name, None)
     except ImportError as error:
         if missing(error):
             raise  # a package of an extra
@@ -74,9 +74,9 @@ def factory(path: str) -> Any:
         raise ImportError(f"{path}: {what}") from error
     except SyntaxError as error:
         raise ValueError(f"{path}: {error}") from error
-    if not callable(factory):
+    if not callable(result):
         raise ValueError(f"{path}: {module} has no function or class {name!r}")
-    return factory
+    return result
 
 
 def is_factory(name: str) -> bool:

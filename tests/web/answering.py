@@ -1,4 +1,4 @@
-"""What processes of tests run: it imports little, so that they start soon."""
+"""Targets of processes in tests. The module imports little, so that they start soon."""
 
 from __future__ import annotations
 

@@ -208,7 +208,7 @@ def test_players_of_one_name_are_numbered() -> None:
     assert game_daihinmin.recorded_steps(game)["names"] == [f"default {i}" for i in range(5)]
 
 
-def test_places_of_one_play_are_told_in_their_order() -> None:
+def test_places_of_one_play_are_listed_in_their_order() -> None:
     """The last play of a game gives two players their places."""
     with gzip.open(DATA / "default5.jsonl.gz", "rt") as file:
         games = [game_daihinmin.recorded_steps(json.loads(line)) for line in islice(file, 9)]

@@ -359,7 +359,7 @@ def _learn_game(
     """
     board, rng = _first_board(net, state, me, pools)
     searching, rng = _plays_by_search(play, state, rng)
-    start: int = int(np.int64(0))  # a plain 0 would have play_path compiled for it
+    start = int(np.int64(0))  # a plain 0 would have play_path compiled for it
     while True:
         if play.backward:
             end, board, rng = play_path(net, play, search, searching, board, rng, path, start)

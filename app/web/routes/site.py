@@ -69,7 +69,7 @@ def at_turn(game: Held, turn: int) -> Held:
 
 
 def turn_after(game: Held | None) -> int:
-    """Return the turn of a new game, by which windows with the game before it are told apart."""
+    """Return the turn of a new game: one that windows with the game before it do not have."""
     return 0 if game is None else game.turn + 1
 
 

@@ -102,12 +102,10 @@ class Table {
   }
 
   buildOptions() {
-    this.helper = new PlayerChoice(
-      "Hints by",
-      this.me.players.daihinmin,
-      "hints-daihinmin",
-      kept("hints-daihinmin", { name: "daihinmin-mc", settings: { playouts: 500 } }),
-    );
+    this.helper = new PlayerChoice("Hints by", this.me.players.daihinmin, "hints-daihinmin", {
+      name: "daihinmin-mc",
+      settings: { playouts: 500 },
+    });
     this.reveal = el("input", { type: "checkbox", disabled: true, onchange: () => this.refresh() });
     this.revealNote = el("p", { className: "dim" });
     this.speed = el(

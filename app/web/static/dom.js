@@ -167,7 +167,7 @@ export class PlayerChoice {
     this.listed = listed;
     this.key = key;
     this.inputs = {};
-    const { name, settings } = initial || kept(key, {});
+    const { name, settings } = (key ? kept(key, initial) : initial) || {};
     this.select = el("select", {
       onchange: () => {
         this.show({});

@@ -77,12 +77,9 @@ def _probabilities(player: Any, board: list[int]) -> list[float | None]:
 def _counts(player: Any) -> dict[str, int]:
     """Return the counters of a search that has them."""
     names = {"n_searched": "afterstates searched", "n_found": "found in the table"}
-    return {text: int(getattr(player, name)) for name, text in names.items() if _has(player, name)}
-
-
-def _has(player: Any, name: str) -> bool:
-    """Return True if a player has an attribute."""
-    return hasattr(player, name)
+    return {
+        text: int(getattr(player, name)) for name, text in names.items() if hasattr(player, name)
+    }
 
 
 def _softmax(player: Any, board: list[int]) -> Json:

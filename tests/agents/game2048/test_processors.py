@@ -56,7 +56,7 @@ def run(*program: str, **variables: str) -> list[str]:
         pytest.param((PROGRAM, "expectimax"), marks=pytest.mark.exhaustive),
     ],
 )
-def test_a_network_has_the_same_values_without_pext(program: tuple[str, ...]) -> None:
+def test_a_network_is_the_same_without_pext(program: tuple[str, ...]) -> None:
     with_pext, *expected = run(*program)
     without, *result = run(*program, NUMBA_CPU_NAME="x86-64")
     assert (with_pext, without) == ("True", "False")

@@ -163,7 +163,7 @@ def test_keys_play_and_stop_after_a_choice_of_speed(open_page: Open) -> None:
     page.wait_for_selector("button:text('Run')")
 
 
-def test_the_end_of_a_game_is_told_with_its_last_move(open_page: Open) -> None:
+def test_the_end_of_a_game_is_said_with_its_last_move(open_page: Open) -> None:
     page = open_page("2048")
     set_up(page, [1, 1, 3, 4, 5, 6, 7, 8, 3, 4, 5, 6, 7, 8, 9, 10])
     page.keyboard.press("ArrowLeft")
