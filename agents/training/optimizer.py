@@ -7,23 +7,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.optim.swa_utils import AveragedModel
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from afterstate.agents import nets
 from afterstate.agents.training.fitting import Fitting
+from afterstate.agents.training.recorded import Recorded
 from afterstate.envs.messages import shown
 
-__all__ = ["MAX_THREADS", "Fitter", "Fitting", "new_fitter", "set_threads"]
+__all__ = ["MAX_THREADS", "Fitter", "Fitting", "new_fitter", "set_precision", "set_threads"]
 
 _STATE = {"adam": {"step", "exp_avg", "exp_avg_sq"}, "sgd": {"momentum_buffer"}}
 """Names of the state that each optimizer has for a parameter."""
 
 MAX_THREADS = 64
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+"""A function of a network's outputs, as `float32`, and their targets."""
 
 
 def set_threads(n: int) -> None:
@@ -31,6 +36,12 @@ def set_threads(n: int) -> None:
     if not 1 <= n <= MAX_THREADS:
         raise ValueError(f"threads must be in 1..{MAX_THREADS}, got {shown(n)}")
     torch.set_num_threads(n)
+
+
+def set_precision(device: str) -> None:
+    """Let a GPU multiply with the 10 bits of TF32, which takes a fraction of the time."""
+    if torch.device(device).type == "cuda":
+        torch.set_float32_matmul_precision("high")
 
 
 class Fitter:
@@ -43,6 +54,7 @@ class Fitter:
         average: decay of the moving average of the weights; 0 is no average.
         bf16: compute in bfloat16 where float32 is not needed.
         clip: maximum norm of a gradient; longer gradients are scaled down.
+        encode: makes inputs of the network of what `step` is given; by default it is given them.
 
     Attributes:
         net: the network that learns.
@@ -58,47 +70,73 @@ class Fitter:
         average: float = 0.0,
         bf16: bool = False,
         clip: float | None = None,
+        encode: Callable[[Tensor], Tensor] | None = None,
     ) -> None:
-        self.net, self.n_steps = net.eval(), 0
+        self.net, self.n_steps, self._encode = net.eval(), 0, encode
         self._name, self._average, self._bf16, self._clip = optimizer, average, bf16, clip
-        self._averaged = AveragedModel(net, avg_fn=self._average_of) if average else None
+        self._averaged = AveragedModel(net, multi_avg_fn=self._move_averages) if average else None
         self.played: nn.Module = net if self._averaged is None else self._averaged.module
+        self._steps: dict[Loss, Recorded] = {}
+        self._records = optimizer == "adam" and next(net.parameters()).is_cuda
         if optimizer == "adam":
-            on_gpu = next(net.parameters()).is_cuda
-            self.optimizer: torch.optim.Optimizer = torch.optim.Adam(net.parameters(), fused=on_gpu)
+            self.optimizer: torch.optim.Optimizer = torch.optim.Adam(
+                net.parameters(), fused=self._records, capturable=self._records
+            )
         else:
             self.optimizer = torch.optim.SGD(net.parameters(), momentum=momentum)
 
-    def step(self, inputs: Tensor, loss: Callable[[Tensor], Tensor], rate: float) -> Tensor:
+    def step(self, inputs: Tensor, targets: Tensor, loss: Loss, rate: float) -> Tensor:
         """Make a gradient step.
 
         Args:
-            inputs: inputs of the network, on its device.
-            loss: returns the loss of the network's outputs, which are `float32`.
+            inputs: inputs of the network, or what `encode` makes them of, on its device.
+            targets: what the outputs should be, for `loss`, on the same device.
+            loss: the loss; on a GPU a function that is the same in all steps.
             rate: learning rate.
 
         Returns:
             The loss before the step.
         """
+        self._set_rate(rate)
+        error: Tensor = self._stepper(loss)(inputs, targets)
+        if self._averaged is not None:
+            self._averaged.n_averaged.fill_(1)  # 0 would copy the weights
+            self._averaged.update_parameters(self.net)
+        self.n_steps += 1
+        return error
+
+    def _set_rate(self, rate: float) -> None:
+        """Set the learning rate, in place where a recorded step reads it."""
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
+            if not self._records:
+                group["lr"] = rate
+            elif isinstance(group["lr"], Tensor):
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = torch.tensor(rate, device=group["params"][0].device)
+
+    def _stepper(self, loss: Loss) -> Callable[[Tensor, Tensor], Tensor]:
+        """Return what makes a step with inputs and targets."""
+        compute = partial(self._compute, loss)
+        return self._steps.setdefault(loss, Recorded(compute)) if self._records else compute
+
+    def _compute(self, loss: Loss, inputs: Tensor, targets: Tensor) -> Tensor:
+        """Change the weights by a step, and return the loss before it."""
+        encoded = inputs if self._encode is None else self._encode(inputs)
         with torch.autocast(inputs.device.type, torch.bfloat16, enabled=self._bf16):
-            outputs = self.net(inputs)
-        error = loss(outputs.float())
+            outputs = self.net(encoded)
+        error = loss(outputs.float(), targets)
         self.optimizer.zero_grad()
         error.backward()
         if self._clip is not None:
             nn.utils.clip_grad_norm_(self.net.parameters(), self._clip)
         self.optimizer.step()
-        if self._averaged is not None:
-            self._averaged.n_averaged.fill_(1)  # 0 would copy the weights
-            self._averaged.update_parameters(self.net)
-        self.n_steps += 1
         return error.detach()
 
-    def _average_of(self, average: Tensor, new: Tensor, _: Tensor | int) -> Tensor:
-        """Return the updated average of a weight; it moves faster at first, to forget the start."""
-        return average.lerp(new, max(1 - self._average, 9 / (self.n_steps + 10)))
+    def _move_averages(self, averages: Any, new: Any, n_averaged: Any) -> None:
+        """Update the averages of weights; they move faster at first, to forget the start."""
+        decay = min(self._average, (self.n_steps + 1) / (self.n_steps + 10))
+        get_ema_multi_avg_fn(decay)(averages, new, n_averaged)
 
     def tensors(self) -> dict[str, Tensor]:
         """Return copies of the learning weights and the optimizer's state, by name, on the CPU."""
@@ -137,6 +175,7 @@ class Fitter:
                 self.played.load_state_dict(played)
             groups = self.optimizer.state_dict()["param_groups"]
             self.optimizer.load_state_dict({"state": state, "param_groups": groups})
+            self._steps.clear()  # recorded with the optimizer's state of before
         except (RuntimeError, KeyError, ValueError) as error:
             raise ValueError(f"tensors of another network or optimizer: {error}") from error
         self.n_steps = n_steps
@@ -200,9 +239,13 @@ class Fitter:
         return metadata, others
 
 
-def new_fitter(net: nn.Module, settings: Fitting) -> Fitter:
+def new_fitter(
+    net: nn.Module, settings: Fitting, encode: Callable[[Tensor], Tensor] | None = None
+) -> Fitter:
     """Return a fitter of a network by Adam with the average, bf16 and clip of settings."""
-    return Fitter(net, average=settings.average, bf16=settings.bf16, clip=settings.clip)
+    return Fitter(
+        net, average=settings.average, bf16=settings.bf16, clip=settings.clip, encode=encode
+    )
 
 
 def _select(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
+from torch.nn.functional import mse_loss
 
 from afterstate import agents
 from afterstate.agents import config, files, nets
@@ -185,7 +186,7 @@ def _new_fitter() -> Fitter:
     """Return a fitter of a tiny network that has made a step."""
     torch.manual_seed(1)
     fitter = Fitter(nn.Linear(3, 2), average=0.9)
-    fitter.step(torch.ones(1, 3), lambda outputs: outputs.square().sum(), 0.1)
+    fitter.step(torch.ones(1, 3), torch.zeros(1, 2), mse_loss, 0.1)
     return fitter
 
 
@@ -198,7 +199,7 @@ def _read_checkpoint(path: Path) -> None:
     fitter = _new_fitter()
     fitter.load(path)
     assert nets.all_finite(fitter.tensors())
-    fitter.step(torch.ones(1, 3), lambda outputs: outputs.square().sum(), 0.1)
+    fitter.step(torch.ones(1, 3), torch.zeros(1, 2), mse_loss, 0.1)
 
 
 # Daihinmin

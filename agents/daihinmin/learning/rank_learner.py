@@ -224,7 +224,7 @@ class RankLearner:
         device = next(self.net.parameters()).device
         targets = torch.from_numpy(of.targets).to(device)
         planes = inputs(self.net, of.afters, of.moments).to(device)
-        return self.fitter.step(planes, lambda logits: cross_entropy(logits, targets), rate)
+        return self.fitter.step(planes, targets, cross_entropy, rate)
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the weights that learn and the state of the optimizer, by name."""

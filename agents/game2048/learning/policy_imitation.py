@@ -82,10 +82,11 @@ class PolicyLearner:
     ) -> None:
         self.settings = settings or Fitting()
         self.log, self.n_moves, self.seconds = log, 0, 0.0
-        self.fitter = new_fitter(net, self.settings)
+        self.fitter = new_fitter(net, self.settings, planes)
         self._device, self._seed = next(net.parameters()).device, int(seed or 0)
         self._log_metadata = log_metadata
-        self._sums = self._zeros()
+        # Sums of losses and of accuracies, and number of steps.
+        self._sums = torch.zeros(3, dtype=torch.float64, device=self._device)
 
     @property
     def net(self) -> nn.Module:
@@ -115,15 +116,15 @@ class PolicyLearner:
     def _step(self) -> None:
         """Learn from one batch."""
         boards, actions = self._batch()
-
-        def loss(logits: Tensor) -> Tensor:
-            self._sums[1] += (logits.argmax(1) == actions).float().mean().detach()
-            return cross_entropy(logits, actions)
-
         rate = self.settings.rate_after(self.n_moves)
-        self._sums[0] += self.fitter.step(planes(boards), loss, rate)
+        self._sums[0] += self.fitter.step(boards, actions, self._counted_loss, rate)
         self._sums[2] += 1
         self.n_moves += len(boards)
+
+    def _counted_loss(self, logits: Tensor, actions: Tensor) -> Tensor:
+        """Return the cross entropy, and add the accuracy to its sum."""
+        self._sums[1] += (logits.argmax(1) == actions).float().mean().detach()
+        return cross_entropy(logits, actions)
 
     def _batch(self) -> tuple[Tensor, Tensor]:
         """Return the next boards and actions, `[batch]`, on the device of the network."""
@@ -142,14 +143,10 @@ class PolicyLearner:
     def metrics(self) -> dict[str, float]:
         """Return the mean cross entropy and the accuracy since the last call or `resume`."""
         loss, accuracy, n_steps = self._sums.tolist()
-        self._sums = self._zeros()
+        self._sums.zero_()  # in place, since recorded steps add to it
         if not n_steps:
             return {"loss": math.nan, "accuracy": math.nan}
         return {"loss": round(loss / n_steps, 4), "accuracy": round(accuracy / n_steps, 4)}
-
-    def _zeros(self) -> Tensor:
-        """Return new sums of losses and of accuracies, and number of steps, on the device."""
-        return torch.zeros(3, dtype=torch.float64, device=self._device)
 
     def save(self, path: str | Path) -> None:
         """Write the learner to a file, and the network next to it to `net.safetensors`.

@@ -31,7 +31,6 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -48,6 +47,7 @@ from afterstate.agents.game2048.values.planes import planes
 from afterstate.agents.game2048.values.value_net import ValueNetAgent, evaluate
 from afterstate.agents.training.commands import uninterrupted
 from afterstate.agents.training.optimizer import new_fitter
+from afterstate.agents.training.recorded import Recorded
 from afterstate.agents.training.run import EVALUATION_SEED, summary
 from afterstate.envs.game2048 import torch_rules
 from afterstate.envs.game2048.torch_rules import afterstates, draw_bits, exponents, spawn, start
@@ -141,11 +141,12 @@ class ValueLearner:
         self.settings = settings = settings or ValueSettings()
         if settings.jump and log is None:
             raise ValueError("jump needs a log")
-        self.fitter = new_fitter(net, settings)
+        self.fitter = new_fitter(net, settings, planes)
         self.n_moves, self.n_games, self.seconds = 0, 0, 0.0
         self._device, self._seed = next(net.parameters()).device, int(seed or 0)
         self._chance = torch.Generator(self._device).manual_seed(self._seed % 2**63)
         self._log, self._rng = log, np.random.default_rng(self._seed)
+        self._moves, self._chances = Recorded(afterstates), Recorded(self._after_chance)
         self._history = None
         if settings.restart is not None:
             self._history = _History(settings.games, self._device)
@@ -186,7 +187,7 @@ class ValueLearner:
         if len(self._segment) >= self.settings.segment:
             self._learn()
         moved = games._replace(
-            boards=self._turned(spawn(afters, draw_bits(over.shape, self._chance))),
+            boards=self._chances(afters, *self._draw(over.shape)),
             afters=afters,
             scores=games.scores + rewards,
             lengths=games.lengths + ~over,
@@ -203,23 +204,27 @@ class ValueLearner:
 
         Rewards and values are 0 where a game is over.
         """
-        afters, rewards = afterstates(boards)
+        afters, rewards = self._moves(boards)
         legal = afters != boards[:, None]
         best, actions = self._values(afters, rewards, legal).max(1)
         over, at = ~legal.any(1), actions[:, None]
         after, reward = afters.gather(1, at)[:, 0], rewards.gather(1, at)[:, 0]
         return after, reward, torch.where(over, 0.0, best), over
 
-    def _turned(self, boards: Tensor) -> Tensor:
-        """Return boards in random symmetric positions, unless `symmetric` is false.
+    def _draw(self, shape: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+        """Return random bits for tiles, and symmetries to turn boards by."""
+        bits = draw_bits(shape, self._chance)
+        if not self.settings.symmetric:
+            return bits, torch.zeros_like(bits)
+        return bits, torch.randint(8, shape, generator=self._chance, device=self._device)
+
+    def _after_chance(self, afters: Tensor, bits: Tensor, symmetry: Tensor) -> Tensor:
+        """Return the boards after a tile has come, in symmetric positions.
 
         The games continue there. If only the samples were turned, the network would value positions
         that it has never learned, and its values, which are also targets, would soon diverge.
         """
-        if not self.settings.symmetric:
-            return boards
-        which = torch.randint(8, boards.shape, generator=self._chance, device=self._device)
-        return torch_rules.symmetric(boards, which)
+        return torch_rules.symmetric(spawn(afters, bits), symmetry)
 
     def _values(self, afters: Tensor, rewards: Tensor, legal: Tensor) -> Tensor:
         """Return reward plus value of the moves, `float32[n, 4]`, in points."""
@@ -244,20 +249,23 @@ class ValueLearner:
         known = afters != 0
         afters, targets = afters[known], targets[known]
         order = torch.randperm(len(afters), generator=self._chance, device=self._device)
-        self._fit(afters[order], targets[order])
+        self._fit(afters[order], targets[order] / self.settings.value_scale)
 
     def _fit(self, afters: Tensor, targets: Tensor) -> None:
-        """Fit the network to the targets of afterstates, in steps of a batch."""
-        n_steps = -(-len(afters) // self.settings.batch)
-        if n_steps == 0:  # before the first move
+        """Fit the network to its targets for afterstates, in steps of a batch.
+
+        The first afterstates also fill up the last batch: steps of one size are faster on a GPU.
+        """
+        size = min(self.settings.batch, len(afters))
+        if size == 0:  # before the first move
             return
-        parts = (each.tensor_split(n_steps) for each in (afters, targets))
+        full = (torch.cat((each, each[: -len(each) % size])) for each in (afters, targets))
+        parts = (each.split(size) for each in full)
         rate = self.settings.rate_after(self.n_moves)
         self.fitter.net.train()
         try:
             for part, target in zip(*parts, strict=True):
-                scaled = target / self.settings.value_scale
-                self._loss += self.fitter.step(planes(part), partial(mse_loss, target=scaled), rate)
+                self._loss += self.fitter.step(part, target, mse_loss, rate)
                 self._n_steps += 1
         finally:
             self.fitter.net.eval()

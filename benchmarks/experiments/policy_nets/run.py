@@ -84,7 +84,7 @@ class Args:
     games: Count | None = None
     """Games of table 2 for each network, at least 2; by default those of settings.json."""
     moves: Amount | None = None
-    """Moves to learn from; by default those of settings.json."""
+    """Moves to log and to learn from; by default those of settings.json."""
     device: str = "cpu"
     """Device of the networks."""
     threads: Count = 1
@@ -99,7 +99,7 @@ def load_settings() -> dict[str, Any]:
 
 def n_moves(args: Args) -> float:
     """Return the number of moves that networks learn from."""
-    return float(args.moves or load_settings()["log"]["moves"])
+    return float(args.moves or load_settings()["moves"])
 
 
 def published_filters() -> dict[tuple[int, str], analysis.Floats]:
@@ -111,11 +111,10 @@ def published_filters() -> dict[tuple[int, str], analysis.Floats]:
 
 def log(args: Args) -> None:
     """Write the log that networks learn from."""
-    options = load_settings()["log"]
-    write_log(
-        args.runs / "moves.npy",
-        {**options, "moves": n_moves(args), "jobs": args.jobs, "backend": args.backend},
-    )
+    options = {**load_settings()["log"], "jobs": args.jobs, "backend": args.backend}
+    if args.moves is not None:
+        options["moves"] = args.moves
+    write_log(args.runs / "moves.npy", options)
 
 
 def write_log(path: Path, options: Mapping[str, Any]) -> None:
@@ -134,7 +133,8 @@ def train(args: Args) -> None:
         run |= {"learner": {**loaded["learner"], "decay": n_moves(args)}, "seed": loaded["seed"]}
         out.mkdir(parents=True, exist_ok=True)
         (out / "asked.json").write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
-        options = ["--moves", str(n_moves(args)), "--evaluate", "1:50", "--save-minutes", "5"]
+        options = ["--moves", str(n_moves(args)), "--evaluate", "", "--save-minutes", "5"]
+        options += ["--evaluate-every", str(n_moves(args) / 20)]
         options += ["--device", args.device, "--threads", str(args.threads)]
         resume = ["--resume"] if (out / "learner.safetensors").exists() else []
         training.main(["policy", str(out / "asked.json"), "--out", str(out), *options, *resume])

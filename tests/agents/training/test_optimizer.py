@@ -19,6 +19,7 @@ pytest.importorskip("torch")
 import safetensors.torch
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import mse_loss
 
 from afterstate.agents import nets
 from afterstate.agents.training.optimizer import Fitter, Fitting, new_fitter
@@ -53,12 +54,15 @@ def weights_of(net: nn.Module) -> Floats:
     return np.concatenate(parts)
 
 
-def slope(*gradient: float) -> Callable[[Tensor], Tensor]:
+NO_TARGETS = torch.zeros(0)
+
+
+def slope(*gradient: float) -> Callable[[Tensor, Tensor], Tensor]:
     """Return a loss with this gradient by the weights of a `Line`, for inputs of a unit matrix.
 
     The gradient by the bias is the sum.
     """
-    return lambda outputs: (outputs[:, 0] * torch.tensor(gradient)).sum()
+    return lambda outputs, _: (outputs[:, 0] * torch.tensor(gradient)).sum()
 
 
 def make_steps(fitter: Fitter, n: int) -> None:
@@ -66,7 +70,7 @@ def make_steps(fitter: Fitter, n: int) -> None:
     for _ in range(n):
         rng = np.random.default_rng(fitter.n_steps)
         inputs = torch.from_numpy(rng.normal(size=(5, 2)).astype(np.float32))
-        fitter.step(inputs, lambda outputs: ((outputs - 1) ** 2).mean(), 0.01)
+        fitter.step(inputs, torch.ones(5, 1), mse_loss, 0.01)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +124,7 @@ def test_steps_of_adam_equal_those_by_hand() -> None:
     first, second = np.zeros(3), np.zeros(3)
     steps = [(0.1, 2.0, -0.5), (0.1, -1.0, -0.5), (0.02, 0.0, 3.0)]
     for i, (rate, *gradient) in enumerate(steps, 1):
-        fitter.step(torch.eye(2), slope(*gradient), rate)
+        fitter.step(torch.eye(2), NO_TARGETS, slope(*gradient), rate)
         g = np.array([*gradient, sum(gradient)])
         first, second = 0.9 * first + 0.1 * g, 0.999 * second + 0.001 * g**2
         mean, square = first / (1 - 0.9**i), second / (1 - 0.999**i)
@@ -134,14 +138,14 @@ def test_steps_of_descent_with_momentum_equal_those_by_hand() -> None:
     net = Line(1)
     fitter, weights = Fitter(net, "sgd", momentum=0.5), []
     for _ in range(3):
-        fitter.step(torch.eye(1), slope(4.0), 0.25)
+        fitter.step(torch.eye(1), NO_TARGETS, slope(4.0), 0.25)
         weights.append(net.weights.item())
     assert weights == [-2.0, -3.5, -5.25]
 
 
 def test_a_step_returns_the_loss_before_it() -> None:
     fitter = Fitter(Line(2))
-    losses = [fitter.step(torch.eye(2), slope(1.0, 3.0), 0.5) for _ in range(2)]
+    losses = [fitter.step(torch.eye(2), NO_TARGETS, slope(1.0, 3.0), 0.5) for _ in range(2)]
     assert losses[0].item() == 2.0  # 1 * -1 + 3 * 1
     assert losses[1].item() == pytest.approx(2 - 0.5 * (1 + 3) - 0.5 * 4, abs=1e-5)
     assert not losses[0].requires_grad
@@ -154,7 +158,7 @@ def test_longer_gradients_are_scaled_down_to_the_clip(clip: float | None, share:
     before = weights_of(net)
     gradient = np.array([2.0, -4.0, 8.0, 6.0]) * 10 / 120**0.5  # of length 10
     fitter = Fitter(net, "sgd", momentum=0, clip=clip)
-    fitter.step(torch.eye(3), slope(*gradient[:3]), 0.5)
+    fitter.step(torch.eye(3), NO_TARGETS, slope(*gradient[:3]), 0.5)
     np.testing.assert_allclose(weights_of(net), before - 0.5 * share * gradient, atol=1e-5)
 
 
@@ -165,7 +169,7 @@ def test_the_average_of_the_weights_equals_that_by_hand() -> None:
     weights, average = np.array([-1.0, 0.0]), np.array([-1.0, 0.0])
     np.testing.assert_array_equal(weights_of(fitter.played), average)
     for share in (9 / 10, 9 / 11, 0.75, 0.75):
-        fitter.step(torch.eye(1), slope(2.0), 0.5)
+        fitter.step(torch.eye(1), NO_TARGETS, slope(2.0), 0.5)
         weights = weights - 1
         average = average + share * (weights - average)
         np.testing.assert_allclose(weights_of(net), weights, atol=1e-6)
@@ -195,7 +199,7 @@ def test_networks_are_in_evaluation_mode_and_the_average_copies_buffers() -> Non
     fitter = Fitter(net, average=0.9)
     assert not any(layer.training for layer in (*net.modules(), *fitter.played.modules()))
     net.train()
-    fitter.step(torch.randn(8, 2), lambda outputs: outputs.square().mean(), 0.1)
+    fitter.step(torch.randn(8, 2), torch.zeros(8, 1), mse_loss, 0.1)
     means = [dict(each.named_buffers())["1.running_mean"] for each in (net, fitter.played)]
     assert means[0].abs().sum() > 0 and torch.equal(*means)
 
@@ -214,12 +218,12 @@ def test_only_the_network_computes_in_bfloat16(bf16: bool) -> None:
             types.append(product.dtype)
             return product
 
-    def loss(outputs: Tensor) -> Tensor:
+    def loss(outputs: Tensor, _: Tensor) -> Tensor:
         types.append(outputs.dtype)
         return outputs.sum()
 
     net = Product()
-    value = Fitter(net, bf16=bf16).step(torch.eye(2), loss, 0.1)
+    value = Fitter(net, bf16=bf16).step(torch.eye(2), NO_TARGETS, loss, 0.1)
     assert types == [torch.bfloat16 if bf16 else torch.float32, torch.float32]
     assert value.dtype == net.weights.dtype == torch.float32
 
@@ -438,7 +442,7 @@ def test_nan_and_inf_are_not_saved(path: Path, part: str) -> None:
     if part == "weights":
         next(fitter.net.parameters()).data[0] = float("nan")
     elif part == "optimizer":
-        fitter.step(torch.eye(2), slope(1e22, 1e22), 0.01)
+        fitter.step(torch.eye(2), NO_TARGETS, slope(1e22, 1e22), 0.01)
         assert not fitter.tensors()["0/exp_avg_sq"].isfinite().any()
     elif part == "average":
         next(fitter.played.parameters()).data[0] = float("inf")
