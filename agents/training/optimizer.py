@@ -7,28 +7,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import partial
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from afterstate.agents import nets
 from afterstate.agents.training.fitting import Fitting
 from afterstate.agents.training.recorded import Recorded
 from afterstate.envs.messages import shown
 
-__all__ = ["MAX_THREADS", "Fitter", "Fitting", "new_fitter", "set_precision", "set_threads"]
+__all__ = ["MAX_THREADS", "Fitter", "Fitting", "new_fitter", "set_threads"]
 
 _STATE = {"adam": {"step", "exp_avg", "exp_avg_sq"}, "sgd": {"momentum_buffer"}}
 """Names of the state that each optimizer has for a parameter."""
 
 MAX_THREADS = 64
-
-Loss = Callable[[Tensor, Tensor], Tensor]
-"""A function of a network's outputs, as `float32`, and their targets."""
 
 
 def set_threads(n: int) -> None:
@@ -38,17 +34,16 @@ def set_threads(n: int) -> None:
     torch.set_num_threads(n)
 
 
-def set_precision(device: str) -> None:
-    """Let a GPU multiply with the 10 bits of TF32, which takes a fraction of the time."""
-    if torch.device(device).type == "cuda":
-        torch.set_float32_matmul_precision("high")
-
-
 class Fitter:
     """A network that learns, its optimizer, and the moving average of its weights.
 
+    On a GPU the steps of Adam are recorded as `Recorded` does: the network and the loss must be of
+    the kind that it asks for, and the network in one mode, of training or of evaluation. Then the
+    whole process multiplies matrices of float32 in TF32, which has 10 bits.
+
     Args:
         net: the network; it learns in place, on its device.
+        loss: of the network's outputs, as `float32`, and their targets.
         optimizer: `"adam"` (Kingma and Ba 2015) or `"sgd"`.
         momentum: momentum of `"sgd"`.
         average: decay of the moving average of the weights; 0 is no average.
@@ -65,6 +60,7 @@ class Fitter:
     def __init__(
         self,
         net: nn.Module,
+        loss: Callable[[Tensor, Tensor], Tensor],
         optimizer: str = "adam",
         momentum: float = 0.9,
         average: float = 0.0,
@@ -72,60 +68,58 @@ class Fitter:
         clip: float | None = None,
         encode: Callable[[Tensor], Tensor] | None = None,
     ) -> None:
-        self.net, self.n_steps, self._encode = net.eval(), 0, encode
+        self.net, self.n_steps, self._loss, self._encode = net.eval(), 0, loss, encode
         self._name, self._average, self._bf16, self._clip = optimizer, average, bf16, clip
-        self._averaged = AveragedModel(net, multi_avg_fn=self._move_averages) if average else None
-        self.played: nn.Module = net if self._averaged is None else self._averaged.module
-        self._steps: dict[Loss, Recorded] = {}
-        self._records = optimizer == "adam" and next(net.parameters()).is_cuda
+        self.played = deepcopy(net).requires_grad_(False) if average else net
+        self._is_recorded = optimizer == "adam" and next(net.parameters()).is_cuda
+        self._make_step = self._new_step()
+        if self._is_recorded:
+            torch.set_float32_matmul_precision("high")
         if optimizer == "adam":
             self.optimizer: torch.optim.Optimizer = torch.optim.Adam(
-                net.parameters(), fused=self._records, capturable=self._records
+                net.parameters(), fused=self._is_recorded or None, capturable=self._is_recorded
             )
         else:
             self.optimizer = torch.optim.SGD(net.parameters(), momentum=momentum)
 
-    def step(self, inputs: Tensor, targets: Tensor, loss: Loss, rate: float) -> Tensor:
+    def _new_step(self) -> Callable[[Tensor, Tensor], Tensor]:
+        """Return what makes a step with inputs and targets."""
+        return Recorded(self._compute) if self._is_recorded else self._compute
+
+    def step(self, inputs: Tensor, targets: Tensor, rate: float) -> Tensor:
         """Make a gradient step.
 
         Args:
             inputs: inputs of the network, or what `encode` makes them of, on its device.
-            targets: what the outputs should be, for `loss`, on the same device.
-            loss: the loss; on a GPU a function that is the same in all steps.
+            targets: those of the loss, on the same device.
             rate: learning rate.
 
         Returns:
             The loss before the step.
         """
         self._set_rate(rate)
-        error: Tensor = self._stepper(loss)(inputs, targets)
-        if self._averaged is not None:
-            self._averaged.n_averaged.fill_(1)  # 0 would copy the weights
-            self._averaged.update_parameters(self.net)
+        error = self._make_step(inputs, targets)
+        if self.played is not self.net:
+            self._update_average()
         self.n_steps += 1
         return error
 
     def _set_rate(self, rate: float) -> None:
         """Set the learning rate, in place where a recorded step reads it."""
         for group in self.optimizer.param_groups:
-            if not self._records:
+            if not self._is_recorded:
                 group["lr"] = rate
             elif isinstance(group["lr"], Tensor):
                 group["lr"].fill_(rate)
             else:
                 group["lr"] = torch.tensor(rate, device=group["params"][0].device)
 
-    def _stepper(self, loss: Loss) -> Callable[[Tensor, Tensor], Tensor]:
-        """Return what makes a step with inputs and targets."""
-        compute = partial(self._compute, loss)
-        return self._steps.setdefault(loss, Recorded(compute)) if self._records else compute
-
-    def _compute(self, loss: Loss, inputs: Tensor, targets: Tensor) -> Tensor:
+    def _compute(self, inputs: Tensor, targets: Tensor) -> Tensor:
         """Change the weights by a step, and return the loss before it."""
         encoded = inputs if self._encode is None else self._encode(inputs)
         with torch.autocast(inputs.device.type, torch.bfloat16, enabled=self._bf16):
             outputs = self.net(encoded)
-        error = loss(outputs.float(), targets)
+        error = self._loss(outputs.float(), targets)
         self.optimizer.zero_grad()
         error.backward()
         if self._clip is not None:
@@ -133,10 +127,15 @@ class Fitter:
         self.optimizer.step()
         return error.detach()
 
-    def _move_averages(self, averages: Any, new: Any, n_averaged: Any) -> None:
+    @torch.no_grad()
+    def _update_average(self) -> None:
         """Update the averages of weights; they move faster at first, to forget the start."""
-        decay = min(self._average, (self.n_steps + 1) / (self.n_steps + 10))
-        get_ema_multi_avg_fn(decay)(averages, new, n_averaged)
+        averages: list[Tensor] = [*self.played.parameters()]
+        weights: list[Tensor] = [*self.net.parameters()]
+        share = max(1 - self._average, 9 / (self.n_steps + 10))
+        torch._foreach_lerp_(averages, weights, share)  # one kernel for all on a GPU
+        for buffer, new in zip(self.played.buffers(), self.net.buffers(), strict=True):
+            buffer.copy_(new)
 
     def tensors(self) -> dict[str, Tensor]:
         """Return copies of the learning weights and the optimizer's state, by name, on the CPU."""
@@ -175,7 +174,7 @@ class Fitter:
                 self.played.load_state_dict(played)
             groups = self.optimizer.state_dict()["param_groups"]
             self.optimizer.load_state_dict({"state": state, "param_groups": groups})
-            self._steps.clear()  # recorded with the optimizer's state of before
+            self._make_step = self._new_step()  # the one before has the optimizer's old state
         except (RuntimeError, KeyError, ValueError) as error:
             raise ValueError(f"tensors of another network or optimizer: {error}") from error
         self.n_steps = n_steps
@@ -240,12 +239,14 @@ class Fitter:
 
 
 def new_fitter(
-    net: nn.Module, settings: Fitting, encode: Callable[[Tensor], Tensor] | None = None
+    net: nn.Module,
+    loss: Callable[[Tensor, Tensor], Tensor],
+    settings: Fitting,
+    encode: Callable[[Tensor], Tensor] | None = None,
 ) -> Fitter:
     """Return a fitter of a network by Adam with the average, bf16 and clip of settings."""
-    return Fitter(
-        net, average=settings.average, bf16=settings.bf16, clip=settings.clip, encode=encode
-    )
+    average, bf16, clip = settings.average, settings.bf16, settings.clip
+    return Fitter(net, loss, average=average, bf16=bf16, clip=clip, encode=encode)
 
 
 def _select(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

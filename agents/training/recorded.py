@@ -5,6 +5,8 @@ To start the kernels of a gradient step one by one takes several times as long a
 
 from __future__ import annotations
 
+import warnings
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -15,72 +17,70 @@ WARM_UP = 3
 """Calls before one is recorded, in which libraries get their memory."""
 
 MAX_RECORDS = 8
-"""Shapes of arguments for which a function is recorded; it is called for others."""
+"""Shapes of arguments for which a function is recorded; with others it is called."""
 
 
 class Recorded:
     """A function of tensors; on a GPU it is recorded for each shape of its arguments.
 
     Args:
-        function: of one or more tensors of a device, returns a tensor or a tuple of tensors. It
-            waits for nothing, and what else it reads or changes is in the same place at each call.
+        function: of one or more tensors of a device, returns a tensor or a tuple of tensors. What
+            else it reads or changes must be in the same place at each call. It is not called again
+            once it is recorded, so it may neither read a value (`item()`) nor depend on anything
+            but tensors.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
-        self._records: dict[Any, _Record] = {}  # by shapes and types of the arguments
+        self._n_calls: Counter[Any] = Counter()  # by shapes and types of the arguments
+        self._records: dict[Any, _Record] = {}
 
     def __call__(self, *tensors: Tensor) -> Any:
         """Return the function's result, in memory of its own."""
         if not tensors[0].is_cuda:
             return self._function(*tensors)
         key = tuple((tensor.shape, tensor.dtype) for tensor in tensors)
-        if key not in self._records and len(self._records) == MAX_RECORDS:
-            return self._function(*tensors)
-        return self._records.setdefault(key, _Record(self._function))(tensors)
-
-    def forget(self) -> None:
-        """Record it again: what it reads or changes has moved."""
-        self._records.clear()
-
-
-class _Record:
-    """A function that is recorded for one shape of its arguments."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function, self._n_calls = function, 0
-        self._graph: torch.cuda.CUDAGraph | None = None
-        self._arguments: list[Tensor] = []
-        self._result: Any = None
-
-    def __call__(self, tensors: tuple[Tensor, ...]) -> Any:
-        """Return the result, in memory of its own."""
-        self._n_calls += 1
-        if self._n_calls <= WARM_UP:
-            return self._warm_up(tensors)
-        if self._graph is None:
-            self._record(tensors)
-        for argument, tensor in zip(self._arguments, tensors, strict=True):
-            argument.copy_(tensor)
-        assert self._graph is not None
-        self._graph.replay()
-        if isinstance(self._result, Tensor):
-            return self._result.clone()
-        return tuple(each.clone() for each in self._result)
+        self._n_calls[key] += 1
+        with torch.cuda.device(tensors[0].device):
+            if self._n_calls[key] <= WARM_UP:
+                return self._warm_up(tensors)
+            if key not in self._records:
+                if len(self._records) == MAX_RECORDS:
+                    return self._function(*tensors)
+                self._records[key] = _Record(self._function, tensors)
+            return self._records[key](tensors)
 
     def _warm_up(self, tensors: tuple[Tensor, ...]) -> Any:
-        """Return the result of a call where a record can be made: not on the default stream."""
+        """Return the function's result, computed on a stream of its own, as recording requires."""
         stream, current = torch.cuda.Stream(), torch.cuda.current_stream()
         stream.wait_stream(current)
-        with torch.cuda.stream(stream):
+        with torch.cuda.stream(stream), warnings.catch_warnings():
+            # Optimizers say that they are slower where they can be recorded, but are not yet.
+            warnings.filterwarnings("ignore", message=".*capturable=True")
             result = self._function(*tensors)
         current.wait_stream(stream)
         return result
 
-    def _record(self, tensors: tuple[Tensor, ...]) -> None:
-        """Record a call, which computes nothing yet."""
+
+class _Record:
+    """The kernels of a call, for arguments of its shapes.
+
+    Args:
+        function: is called once; its kernels are recorded and not started.
+        tensors: arguments.
+    """
+
+    def __init__(self, function: Callable[..., Any], tensors: tuple[Tensor, ...]) -> None:
         self._arguments = [tensor.clone() for tensor in tensors]
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self._result = self._function(*self._arguments)
-        self._graph = graph
+        self._graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self._graph, stream=torch.cuda.Stream()):
+            self._result = function(*self._arguments)
+
+    def __call__(self, tensors: tuple[Tensor, ...]) -> Any:
+        """Start the kernels with these arguments, and return a copy of the result."""
+        for argument, tensor in zip(self._arguments, tensors, strict=True):
+            argument.copy_(tensor)
+        self._graph.replay()
+        if isinstance(self._result, Tensor):
+            return self._result.clone()
+        return tuple(each.clone() for each in self._result)

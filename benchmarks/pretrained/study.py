@@ -4,10 +4,10 @@
     python -m benchmarks.pretrained.study --only restart --only "8x6, restart"
     python -m benchmarks.pretrained.study --draw
 
-The runs of `study.json` are played one after the other, with seed 1 and by default in one thread.
-A run that was interrupted goes on with the same command. The rows of a run are written when it has
-ended, to `benchmarks/results/study/NAME.jsonl`; `README.md` and `curves.svg` there have the scores
-of all that have ended.
+The runs of `study.json` are played one after the other, each in one thread with seed 1. A run that
+was interrupted goes on with the same command. The rows of a run are written when it has ended, to
+`benchmarks/results/study/NAME.jsonl`; `README.md` and `curves.svg` there have the scores of all
+that have ended.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
-from afterstate.agents.config import Amount, Count, settings
+from afterstate.agents.config import Amount, settings
 from afterstate.agents.training import __main__ as training
 from afterstate.agents.training.commands import markdown
 from afterstate.envs import json_files
@@ -49,8 +49,6 @@ class Args:
     """Moves of each run."""
     evaluate: str = EVALUATE
     """Evaluation games by depths, as for `afterstate train ntuple`, four times a run."""
-    threads: Count = 1
-    """Number of threads that learn."""
     only: list[str] = field(default_factory=list)
     """Names of runs; by default all."""
     draw: bool = False
@@ -79,7 +77,6 @@ def learn(name: str, args: Args) -> None:
     asked.write_text(json.dumps(RUNS[name], indent=1) + "\n", encoding="utf-8")
     words = ["ntuple", str(asked), "--out", str(folder), "--seed", "1", "--moves", str(args.moves)]
     words += ["--evaluate", args.evaluate, "--evaluate-every", str(args.moves / 4)]
-    words += ["--threads", str(args.threads)]
     resume = ["--resume"] if (folder / "learner.npz").exists() else []
     print(f"{name}:", flush=True)
     training.main([*words, *resume])

@@ -185,8 +185,8 @@ def _read_rank_net(path: Path) -> None:
 def _new_fitter() -> Fitter:
     """Return a fitter of a tiny network that has made a step."""
     torch.manual_seed(1)
-    fitter = Fitter(nn.Linear(3, 2), average=0.9)
-    fitter.step(torch.ones(1, 3), torch.zeros(1, 2), mse_loss, 0.1)
+    fitter = Fitter(nn.Linear(3, 2), mse_loss, average=0.9)
+    fitter.step(torch.ones(1, 3), torch.zeros(1, 2), 0.1)
     return fitter
 
 
@@ -199,7 +199,7 @@ def _read_checkpoint(path: Path) -> None:
     fitter = _new_fitter()
     fitter.load(path)
     assert nets.all_finite(fitter.tensors())
-    fitter.step(torch.ones(1, 3), torch.zeros(1, 2), mse_loss, 0.1)
+    fitter.step(torch.ones(1, 3), torch.zeros(1, 2), 0.1)
 
 
 # Daihinmin

@@ -154,7 +154,7 @@ class RankLearner:
     def __init__(self, net: nn.Module, settings: RankSettings | None = None, seed: int = 0) -> None:
         self.net, self.settings, self._seed = net, settings or RankSettings(), seed
         own = self.settings
-        self.fitter = Fitter(net, own.optimizer, own.momentum, own.average, own.bf16)
+        self.fitter = Fitter(net, cross_entropy, own.optimizer, own.momentum, own.average, own.bf16)
 
     @property
     def played(self) -> nn.Module:
@@ -224,7 +224,7 @@ class RankLearner:
         device = next(self.net.parameters()).device
         targets = torch.from_numpy(of.targets).to(device)
         planes = inputs(self.net, of.afters, of.moments).to(device)
-        return self.fitter.step(planes, targets, cross_entropy, rate)
+        return self.fitter.step(planes, targets, rate)
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the weights that learn and the state of the optimizer, by name."""

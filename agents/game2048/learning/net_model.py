@@ -36,7 +36,7 @@ class NetModel:
         self, net: nn.Module, fitting: Fitting | None = None, value_scale: float = 1_000.0
     ) -> None:
         self._fitting, self._scale = fitting or Fitting(), value_scale
-        self._fitter = new_fitter(net, self._fitting, planes)
+        self._fitter = new_fitter(net, mse_loss, self._fitting, planes)
         self._player = ValueNetAgent(self._fitter.played, 1, None, value_scale, self._fitting.bf16)
 
     def estimate(self, boards: Words) -> Values:
@@ -52,7 +52,7 @@ class NetModel:
         for part in np.array_split(order, -(-len(order) // self._fitting.batch)):
             scaled = torch.from_numpy(targets[part] / scale).float().to(device)
             boards = torch_rules.from_words(afters[part], device)
-            loss = self._fitter.step(boards, scaled, mse_loss, rate)
+            loss = self._fitter.step(boards, scaled, rate)
             squares += len(part) * float(loss)
         self._fitter.net.eval()
         return squares / len(order) * scale**2

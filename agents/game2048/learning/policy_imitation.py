@@ -82,7 +82,7 @@ class PolicyLearner:
     ) -> None:
         self.settings = settings or Fitting()
         self.log, self.n_moves, self.seconds = log, 0, 0.0
-        self.fitter = new_fitter(net, self.settings, planes)
+        self.fitter = new_fitter(net, self._counted_loss, self.settings, planes)
         self._device, self._seed = next(net.parameters()).device, int(seed or 0)
         self._log_metadata = log_metadata
         # Sums of losses and of accuracies, and number of steps.
@@ -117,7 +117,7 @@ class PolicyLearner:
         """Learn from one batch."""
         boards, actions = self._batch()
         rate = self.settings.rate_after(self.n_moves)
-        self._sums[0] += self.fitter.step(boards, actions, self._counted_loss, rate)
+        self._sums[0] += self.fitter.step(boards, actions, rate)
         self._sums[2] += 1
         self.n_moves += len(boards)
 

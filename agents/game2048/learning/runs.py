@@ -268,11 +268,10 @@ class _NeuralRun(ABC):
 
     def begin(self, options: NeuralOptions, folder: RunFolder) -> MoveTraining:
         """Return a new learner, or the one in the folder."""
-        from afterstate.agents.training.optimizer import set_precision, set_threads
+        from afterstate.agents.training.optimizer import set_threads
 
         self.check(options)
         set_threads(options.threads)
-        set_precision(options.device)
         learner, path = self.new(options.device), folder.path / self.checkpoints[0]
         if options.resume:
             learner.resume(path)

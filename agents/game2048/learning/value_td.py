@@ -141,7 +141,7 @@ class ValueLearner:
         self.settings = settings = settings or ValueSettings()
         if settings.jump and log is None:
             raise ValueError("jump needs a log")
-        self.fitter = new_fitter(net, settings, planes)
+        self.fitter = new_fitter(net, mse_loss, settings, planes)
         self.n_moves, self.n_games, self.seconds = 0, 0, 0.0
         self._device, self._seed = next(net.parameters()).device, int(seed or 0)
         self._chance = torch.Generator(self._device).manual_seed(self._seed % 2**63)
@@ -254,18 +254,22 @@ class ValueLearner:
     def _fit(self, afters: Tensor, targets: Tensor) -> None:
         """Fit the network to its targets for afterstates, in steps of a batch.
 
-        The first afterstates also fill up the last batch: steps of one size are faster on a GPU.
+        All steps have one size, on a GPU always the same, for which a step is recorded. The first
+        afterstates fill up the last one.
         """
-        size = min(self.settings.batch, len(afters))
-        if size == 0:  # before the first move
+        if len(afters) == 0:  # before the first move
             return
+        n_steps = -(-len(afters) // self.settings.batch)
+        size = -(-len(afters) // n_steps)
+        if afters.is_cuda and n_steps > 1:
+            size = self.settings.batch
         full = (torch.cat((each, each[: -len(each) % size])) for each in (afters, targets))
         parts = (each.split(size) for each in full)
         rate = self.settings.rate_after(self.n_moves)
         self.fitter.net.train()
         try:
             for part, target in zip(*parts, strict=True):
-                self._loss += self.fitter.step(part, target, mse_loss, rate)
+                self._loss += self.fitter.step(part, target, rate)
                 self._n_steps += 1
         finally:
             self.fitter.net.eval()

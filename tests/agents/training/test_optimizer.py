@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pickle
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -54,15 +53,12 @@ def weights_of(net: nn.Module) -> Floats:
     return np.concatenate(parts)
 
 
-NO_TARGETS = torch.zeros(0)
-
-
-def slope(*gradient: float) -> Callable[[Tensor, Tensor], Tensor]:
+def slope(outputs: Tensor, gradient: Tensor) -> Tensor:
     """Return a loss with this gradient by the weights of a `Line`, for inputs of a unit matrix.
 
     The gradient by the bias is the sum.
     """
-    return lambda outputs, _: (outputs[:, 0] * torch.tensor(gradient)).sum()
+    return (outputs[:, 0] * gradient).sum()
 
 
 def make_steps(fitter: Fitter, n: int) -> None:
@@ -70,7 +66,7 @@ def make_steps(fitter: Fitter, n: int) -> None:
     for _ in range(n):
         rng = np.random.default_rng(fitter.n_steps)
         inputs = torch.from_numpy(rng.normal(size=(5, 2)).astype(np.float32))
-        fitter.step(inputs, torch.ones(5, 1), mse_loss, 0.01)
+        fitter.step(inputs, torch.ones(5, 1), 0.01)
 
 
 @pytest.mark.parametrize(
@@ -120,11 +116,11 @@ def test_settings_may_be_at_the_ends_of_their_ranges() -> None:
 def test_steps_of_adam_equal_those_by_hand() -> None:
     """Kingma and Ba (2015): moments with decays 0.9 and 0.999, corrected for their start at 0."""
     net = Line(2)
-    fitter, weights = Fitter(net), np.array([-1.0, 1.0, 0.0])
+    fitter, weights = Fitter(net, slope), np.array([-1.0, 1.0, 0.0])
     first, second = np.zeros(3), np.zeros(3)
     steps = [(0.1, 2.0, -0.5), (0.1, -1.0, -0.5), (0.02, 0.0, 3.0)]
     for i, (rate, *gradient) in enumerate(steps, 1):
-        fitter.step(torch.eye(2), NO_TARGETS, slope(*gradient), rate)
+        fitter.step(torch.eye(2), torch.tensor(gradient), rate)
         g = np.array([*gradient, sum(gradient)])
         first, second = 0.9 * first + 0.1 * g, 0.999 * second + 0.001 * g**2
         mean, square = first / (1 - 0.9**i), second / (1 - 0.999**i)
@@ -136,16 +132,16 @@ def test_steps_of_adam_equal_those_by_hand() -> None:
 def test_steps_of_descent_with_momentum_equal_those_by_hand() -> None:
     """The speeds are 4, 0.5 * 4 + 4 = 6 and 0.5 * 6 + 4 = 7; the weight begins at -1."""
     net = Line(1)
-    fitter, weights = Fitter(net, "sgd", momentum=0.5), []
+    fitter, weights = Fitter(net, slope, "sgd", momentum=0.5), []
     for _ in range(3):
-        fitter.step(torch.eye(1), NO_TARGETS, slope(4.0), 0.25)
+        fitter.step(torch.eye(1), torch.tensor([4.0]), 0.25)
         weights.append(net.weights.item())
     assert weights == [-2.0, -3.5, -5.25]
 
 
 def test_a_step_returns_the_loss_before_it() -> None:
-    fitter = Fitter(Line(2))
-    losses = [fitter.step(torch.eye(2), NO_TARGETS, slope(1.0, 3.0), 0.5) for _ in range(2)]
+    fitter = Fitter(Line(2), slope)
+    losses = [fitter.step(torch.eye(2), torch.tensor([1.0, 3.0]), 0.5) for _ in range(2)]
     assert losses[0].item() == 2.0  # 1 * -1 + 3 * 1
     assert losses[1].item() == pytest.approx(2 - 0.5 * (1 + 3) - 0.5 * 4, abs=1e-5)
     assert not losses[0].requires_grad
@@ -157,19 +153,19 @@ def test_longer_gradients_are_scaled_down_to_the_clip(clip: float | None, share:
     net = Line(3)
     before = weights_of(net)
     gradient = np.array([2.0, -4.0, 8.0, 6.0]) * 10 / 120**0.5  # of length 10
-    fitter = Fitter(net, "sgd", momentum=0, clip=clip)
-    fitter.step(torch.eye(3), NO_TARGETS, slope(*gradient[:3]), 0.5)
+    fitter = Fitter(net, slope, "sgd", momentum=0, clip=clip)
+    fitter.step(torch.eye(3), torch.tensor(gradient[:3]), 0.5)
     np.testing.assert_allclose(weights_of(net), before - 0.5 * share * gradient, atol=1e-5)
 
 
 def test_the_average_of_the_weights_equals_that_by_hand() -> None:
     """It moves by 9 / 10, 9 / 11, ... of the way, until that is less than 1 - average."""
     net = Line(1)
-    fitter = Fitter(net, "sgd", momentum=0, average=0.25)
+    fitter = Fitter(net, slope, "sgd", momentum=0, average=0.25)
     weights, average = np.array([-1.0, 0.0]), np.array([-1.0, 0.0])
     np.testing.assert_array_equal(weights_of(fitter.played), average)
     for share in (9 / 10, 9 / 11, 0.75, 0.75):
-        fitter.step(torch.eye(1), NO_TARGETS, slope(2.0), 0.5)
+        fitter.step(torch.eye(1), torch.tensor([2.0]), 0.5)
         weights = weights - 1
         average = average + share * (weights - average)
         np.testing.assert_allclose(weights_of(net), weights, atol=1e-6)
@@ -178,28 +174,31 @@ def test_the_average_of_the_weights_equals_that_by_hand() -> None:
 
 def test_without_an_average_the_network_itself_plays() -> None:
     net = Line()
-    assert Fitter(net).played is net
-    averaged = Fitter(net, average=0.5)
+    assert Fitter(net, mse_loss).played is net
+    averaged = Fitter(net, mse_loss, average=0.5)
     assert averaged.net is net
     assert averaged.played is not net
 
 
 @pytest.mark.parametrize("options", [{}, {"average": 0.5}, {"bf16": True}, {"clip": 1e-9}], ids=str)
 def test_a_fitter_of_settings_makes_the_same_steps(options: dict[str, Any]) -> None:
-    fitter, expected = new_fitter(Line(), Fitting(**options)), Fitter(Line(), **options)
+    fitter, expected = (
+        new_fitter(Line(), mse_loss, Fitting(**options)),
+        Fitter(Line(), mse_loss, **options),
+    )
     make_steps(fitter, 3)
     make_steps(expected, 3)
     assert_same(fitter, expected)
-    make_steps(plain := Fitter(Line()), 3)
+    make_steps(plain := Fitter(Line(), mse_loss), 3)
     assert (weights_of(plain.played) != weights_of(fitter.played)).any() == bool(options)
 
 
 def test_networks_are_in_evaluation_mode_and_the_average_copies_buffers() -> None:
     net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Linear(3, 1)).train()
-    fitter = Fitter(net, average=0.9)
+    fitter = Fitter(net, mse_loss, average=0.9)
     assert not any(layer.training for layer in (*net.modules(), *fitter.played.modules()))
     net.train()
-    fitter.step(torch.randn(8, 2), torch.zeros(8, 1), mse_loss, 0.1)
+    fitter.step(torch.randn(8, 2), torch.zeros(8, 1), 0.1)
     means = [dict(each.named_buffers())["1.running_mean"] for each in (net, fitter.played)]
     assert means[0].abs().sum() > 0 and torch.equal(*means)
 
@@ -223,7 +222,7 @@ def test_only_the_network_computes_in_bfloat16(bf16: bool) -> None:
         return outputs.sum()
 
     net = Product()
-    value = Fitter(net, bf16=bf16).step(torch.eye(2), NO_TARGETS, loss, 0.1)
+    value = Fitter(net, loss, bf16=bf16).step(torch.eye(2), torch.zeros(2), 0.1)
     assert types == [torch.bfloat16 if bf16 else torch.float32, torch.float32]
     assert value.dtype == net.weights.dtype == torch.float32
 
@@ -254,7 +253,7 @@ def assert_same(one: Fitter, other: Fitter) -> None:
 def test_learning_from_a_checkpoint_equals_uninterrupted_learning(
     path: Path, settings: dict[str, Any], n_steps: int
 ) -> None:
-    whole, first, second = (Fitter(Line(), **settings) for _ in range(3))
+    whole, first, second = (Fitter(Line(), mse_loss, **settings) for _ in range(3))
     make_steps(whole, n_steps + 3)
     make_steps(first, n_steps)
     make_steps(second, 1)
@@ -268,7 +267,7 @@ def test_learning_from_a_checkpoint_equals_uninterrupted_learning(
 
 
 def test_metadata_and_other_tensors_are_restored(path: Path) -> None:
-    fitter, table = Fitter(Line(average=3), average=0.5), torch.arange(12).reshape(3, 4)
+    fitter, table = Fitter(Line(average=3), mse_loss, average=0.5), torch.arange(12).reshape(3, 4)
     make_steps(fitter, 2)
     others = {
         "state": torch.tensor([1, 255], dtype=torch.uint8),
@@ -278,7 +277,7 @@ def test_metadata_and_other_tensors_are_restored(path: Path) -> None:
         "turned": table.T,
     }
     fitter.save(path, others, n_moves=7, learner={"batch": 2, "decay": None})
-    metadata, restored = Fitter(Line(average=3), average=0.5).load(path)
+    metadata, restored = Fitter(Line(average=3), mse_loss, average=0.5).load(path)
     assert metadata == {
         **{"network": "Line", "settings": {"n": 2, "average": 3}, "n_steps": 2},
         **{"n_moves": 7, "learner": {"batch": 2, "decay": None}},
@@ -290,7 +289,7 @@ def test_metadata_and_other_tensors_are_restored(path: Path) -> None:
 
 
 def test_an_average_that_is_turned_on_later_begins_with_the_network(path: Path) -> None:
-    fitter, other = Fitter(Line()), Fitter(Line(), average=0.5)
+    fitter, other = Fitter(Line(), mse_loss), Fitter(Line(), mse_loss, average=0.5)
     make_steps(fitter, 3)
     fitter.save(path, {})
     other.load(path)
@@ -300,8 +299,8 @@ def test_an_average_that_is_turned_on_later_begins_with_the_network(path: Path) 
 
 @pytest.mark.parametrize("net", [Line(3), Line(2, more=1), Other(2)], ids=["size", "more", "name"])
 def test_the_file_of_another_network_is_refused(path: Path, net: nn.Module) -> None:
-    Fitter(net).save(path, {})
-    fitter = Fitter(Line())
+    Fitter(net, mse_loss).save(path, {})
+    fitter = Fitter(Line(), mse_loss)
     before = weights_of(fitter.net)
     with pytest.raises(ValueError, match="another network"):
         fitter.load(path)
@@ -310,7 +309,7 @@ def test_the_file_of_another_network_is_refused(path: Path, net: nn.Module) -> N
 
 @pytest.mark.parametrize("names", [("adam", "sgd"), ("sgd", "adam")])
 def test_the_file_of_another_optimizer_is_refused(path: Path, names: tuple[str, str]) -> None:
-    fitter, other = (Fitter(Line(), optimizer=name) for name in names)
+    fitter, other = (Fitter(Line(), mse_loss, optimizer=name) for name in names)
     make_steps(fitter, 1)
     fitter.save(path, {})
     before = weights_of(other.net)
@@ -334,26 +333,26 @@ class Trap:
 def test_a_file_of_another_kind_is_refused_and_never_unpickled(path: Path, data: bytes) -> None:
     path.write_bytes(data)
     with pytest.raises(ValueError, match=r"a\.safetensors"):
-        Fitter(Line()).load(path)
+        Fitter(Line(), mse_loss).load(path)
 
 
 def test_a_missing_file_and_the_file_of_the_network_alone_are_refused(path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"a\.safetensors"):
-        Fitter(Line()).load(path)
+        Fitter(Line(), mse_loss).load(path)
     nets.save(Line(), path, n_steps=3)
     with pytest.raises(ValueError, match="damaged"):
-        Fitter(Line()).load(path)
+        Fitter(Line(), mse_loss).load(path)
 
 
 def test_a_file_cut_off_anywhere_is_refused(path: Path) -> None:
-    fitter = Fitter(Line(), average=0.5)
+    fitter = Fitter(Line(), mse_loss, average=0.5)
     make_steps(fitter, 1)
     fitter.save(path, {"table": torch.arange(9)})
     whole = path.read_bytes()
     for length in [*range(0, len(whole), 13), len(whole) - 1]:
         path.write_bytes(whole[:length])
         with pytest.raises(ValueError, match=r"a\.safetensors"):
-            Fitter(Line(), average=0.5).load(path)
+            Fitter(Line(), mse_loss, average=0.5).load(path)
 
 
 MISSING_TENSORS = ("net/weights", "played/weights", "0/exp_avg")
@@ -387,7 +386,7 @@ WRONG_METADATA: list[tuple[str, Any]] = [
 def test_a_file_with_missing_or_wrong_entries_is_refused(
     path: Path, part: str, name: str, value: Any
 ) -> None:
-    fitter, other = Fitter(Line(), average=0.5), Fitter(Line(), average=0.5)
+    fitter, other = Fitter(Line(), mse_loss, average=0.5), Fitter(Line(), mse_loss, average=0.5)
     make_steps(fitter, 1)
     fitter.save(path, {})
     tensors, metadata = safetensors.torch.load_file(path), nets.metadata(path)
@@ -401,14 +400,14 @@ def test_a_file_with_missing_or_wrong_entries_is_refused(
         entries[name] = value
     path.write_bytes(safetensors.torch.save(tensors, {"afterstate": json.dumps(metadata)}))
     with pytest.raises(ValueError, match=r"a\.safetensors"):
-        Fitter(Line(), average=0.5).load(path)
+        Fitter(Line(), mse_loss, average=0.5).load(path)
 
 
 @pytest.mark.parametrize("function", ["write", "fsync", "replace"])
 def test_a_full_disk_leaves_the_old_file_and_nothing_else(
     path: Path, monkeypatch: pytest.MonkeyPatch, function: str
 ) -> None:
-    fitter = Fitter(Line(), average=0.5)
+    fitter = Fitter(Line(), mse_loss, average=0.5)
     make_steps(fitter, 1)
     fitter.save(path, {})
     before = path.read_bytes()
@@ -425,7 +424,7 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(
 
 
 def test_metadata_unfit_for_json_leaves_the_old_file(path: Path) -> None:
-    fitter = Fitter(Line())
+    fitter = Fitter(Line(), mse_loss)
     fitter.save(path, {})
     before = path.read_bytes()
     with pytest.raises(TypeError):
@@ -436,13 +435,13 @@ def test_metadata_unfit_for_json_leaves_the_old_file(path: Path) -> None:
 @pytest.mark.parametrize("part", ["weights", "optimizer", "average", "others"])
 def test_nan_and_inf_are_not_saved(path: Path, part: str) -> None:
     """Adam squares gradients, so its state may overflow while the weights are finite."""
-    fitter = Fitter(Line(), average=0.5)
+    fitter = Fitter(Line(), slope, average=0.5)
     fitter.save(path, {})
     before, others = path.read_bytes(), {"table": torch.zeros(2)}
     if part == "weights":
         next(fitter.net.parameters()).data[0] = float("nan")
     elif part == "optimizer":
-        fitter.step(torch.eye(2), NO_TARGETS, slope(1e22, 1e22), 0.01)
+        fitter.step(torch.eye(2), torch.tensor([1e22, 1e22]), 0.01)
         assert not fitter.tensors()["0/exp_avg_sq"].isfinite().any()
     elif part == "average":
         next(fitter.played.parameters()).data[0] = float("inf")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("torch")
@@ -49,28 +51,52 @@ def test_a_function_reads_what_lies_in_one_place(device: str) -> None:
         assert function(torch.tensor([0, 2], device=device)).tolist() == [i, i]
 
 
-def steps(device: str, average: float, bf16: bool) -> list[Tensor]:
-    """Return the weights after each of ten steps, the fifth of them with another shape."""
+def learner(device: str, average: float = 0.0, bf16: bool = False) -> Fitter:
+    """Return a fitter of a small network with batch normalization."""
     torch.manual_seed(1)
-    net = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 1)).to(device)
-    fitter, weights = Fitter(net, average=average, bf16=bf16, clip=1.0), []
-    for i in range(10):
-        inputs = torch.randn(7 if i == 4 else 6, 3).to(device)
-        fitter.step(inputs, inputs.sum(1, keepdim=True), mse_loss, 0.1 / (i + 1))
-        weights.append(torch.cat([each.detach().cpu().flatten() for each in net.parameters()]))
+    layers = (nn.Linear(3, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 1))
+    net = nn.Sequential(*layers).to(device)
+    return Fitter(net, mse_loss, average=average, bf16=bf16, clip=1.0)
+
+
+def make_steps(fitter: Fitter, n: int) -> list[Tensor]:
+    """Return the weights that play after each of `n` steps, with 6 and 7 inputs by turns."""
+    device, weights = next(fitter.net.parameters()).device, []
+    for _ in range(n):
+        generator = torch.Generator().manual_seed(fitter.n_steps)
+        inputs = torch.randn(6 + fitter.n_steps % 2, 3, generator=generator).to(device)
+        fitter.net.train()
+        fitter.step(inputs, inputs.sum(1, keepdim=True), 0.1 / (fitter.n_steps + 1))
+        fitter.net.eval()
+        state = fitter.played.state_dict().values()
+        weights.append(torch.cat([each.detach().cpu().double().flatten() for each in state]))
     return weights
 
 
 @needs_cuda
 @pytest.mark.parametrize("average", [0.0, 0.9])
 def test_steps_on_a_gpu_are_those_on_a_cpu(average: float) -> None:
-    for on_gpu, on_cpu in zip(
-        steps("cuda", average, False), steps("cpu", average, False), strict=True
-    ):
-        torch.testing.assert_close(on_gpu, on_cpu, rtol=1e-3, atol=1e-4)
+    """Means and variances of the batch normalization are compared, too."""
+    n = 4 * recorded.WARM_UP
+    on_gpu, on_cpu = (make_steps(learner(device, average), n) for device in ("cuda", "cpu"))
+    for ours, plain in zip(on_gpu, on_cpu, strict=True):
+        torch.testing.assert_close(ours, plain, rtol=1e-2, atol=1e-3)
+    assert not torch.equal(on_gpu[-2], on_gpu[-1])
 
 
 @needs_cuda
-def test_steps_in_bfloat16_learn_as_well_when_recorded() -> None:
-    first, *_, last = steps("cuda", 0.0, True)
-    assert last.isfinite().all() and not torch.equal(first, last)
+def test_a_fitter_goes_on_from_a_file_after_steps_were_recorded(tmp_path: Path) -> None:
+    fitter, path, n = learner("cuda"), tmp_path / "a.safetensors", 4 * recorded.WARM_UP
+    make_steps(fitter, n)
+    fitter.save(path, {})
+    expected = make_steps(fitter, n)
+    fitter.load(path)
+    for ours, before in zip(make_steps(fitter, n), expected, strict=True):
+        torch.testing.assert_close(ours, before, rtol=1e-2, atol=1e-3)
+
+
+@needs_cuda
+def test_steps_in_bfloat16_learn_when_they_are_recorded() -> None:
+    weights = make_steps(learner("cuda", bf16=True), 4 * recorded.WARM_UP)
+    assert weights[-1].isfinite().all()
+    assert not torch.equal(weights[-2], weights[-1])

@@ -20,6 +20,7 @@ pytest.importorskip("tqdm")
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
 from afterstate.agents import nets
 from afterstate.agents.config import from_dict, read
@@ -409,7 +410,7 @@ def test_other_files_and_files_of_other_learners_are_refused(path: Path) -> None
     with pytest.raises(ValueError, match="another log"):
         PolicyLearner(Table(), log_of(numbered_boards(5), UP)).resume(path)
     whole, net = path.read_bytes(), path.with_name("net.safetensors").read_bytes()
-    Fitter(Table()).save(path, {})
+    Fitter(Table(), cross_entropy).save(path, {})
     for data in (path.read_bytes(), b"", b"no learner", whole[:-1], net):
         path.write_bytes(data)
         with pytest.raises(ValueError, match=r"learner\.safetensors"):

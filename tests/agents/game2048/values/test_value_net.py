@@ -11,6 +11,7 @@ import torch
 
 from afterstate.agents import nets
 from afterstate.agents.game2048.values import value_net
+from afterstate.agents.game2048.values.planes import CHANNELS_LAST_FROM
 from afterstate.agents.game2048.values.planes import planes as to_planes
 from afterstate.envs.game2048 import torch_rules
 from afterstate.envs.game2048.rules import words
@@ -47,6 +48,19 @@ def test_planes_have_a_1_at_the_exponent_of_each_cell() -> None:
         assert result[0, exponent, exponent // 4, exponent % 4] == 1
     assert to_planes(boards_of(np.zeros((4, 4))))[0, 0].sum() == 16
     assert to_planes(torch.zeros(2, 3, dtype=torch.int64)).shape == (2, 3, 16, 4, 4)
+
+
+@pytest.mark.parametrize("n", [CHANNELS_LAST_FROM - 1, CHANNELS_LAST_FROM])
+def test_large_batches_are_in_channels_last(n: int) -> None:
+    boards = boards_of(np.random.default_rng(1).integers(16, size=(n, 4, 4)))
+    planes, one_by_one = to_planes(boards), torch.cat([to_planes(board[None]) for board in boards])
+    assert torch.equal(planes, one_by_one)
+    is_large = n == CHANNELS_LAST_FROM
+    assert planes.is_contiguous(memory_format=torch.channels_last) == is_large
+    assert planes.is_contiguous() != is_large
+    net = value_net.CNN22()
+    with torch.inference_mode():
+        torch.testing.assert_close(net(planes), net(one_by_one), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("output", ["relu", "identity"])
