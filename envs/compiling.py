@@ -3,7 +3,7 @@
 A line on the standard error stream says so when kernels are compiled for more than a second. They
 are compiled on their first call and kept in a cache on disk, so that a first start takes
 longer than later ones. The line is a warning of the logger `afterstate.envs.compiling`; with the
-environment variable `AFTERSTATE_QUIET` it is not written.
+environment variable `AFTERSTATE_QUIET=1` it is not written.
 
 Ctrl-C, SIGTERM and timers whose handlers are in Python take effect when a kernel is compiled, or
 loaded from the cache: an exception in the middle of it would leave kernels that cannot be called,
@@ -111,5 +111,5 @@ def _group(module: str) -> str | None:
     return next((group for group in GROUPS if module.startswith(group)), None)
 
 
-events.register("numba:compile", _Listener(bool(os.environ.get("AFTERSTATE_QUIET"))))
+events.register("numba:compile", _Listener(os.environ.get("AFTERSTATE_QUIET", "") not in ("", "0")))
 events.register("numba:compiler_lock", _Delay())  # also when a kernel is loaded from the cache

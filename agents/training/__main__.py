@@ -110,9 +110,36 @@ def parse(arguments: Sequence[str]) -> tuple[RunSettings, Options]:
         return _parse(kind, read(file, kind), learner, rest)
     settings, options = _parse(kind, kind(), learner, rest)
     if options.resume and (options.out / SETTINGS_FILE).exists():
-        with named(f"{options.out} must be the folder of a run of {learner}"):
-            return _parse(kind, read(options.out / SETTINGS_FILE, kind), learner, rest)
+        return _parse(kind, _settings_in(options.out, learner), learner, rest)
     return settings, options
+
+
+def _settings_in(folder: Path, learner: str) -> RunSettings:
+    """Return the settings in the folder of a learner's run."""
+    try:
+        settings: RunSettings = read(folder / SETTINGS_FILE, run_settings(learner))
+    except ValueError:
+        _check_learner(folder, learner)
+        with named(f"{folder} must be the folder of a run of {learner}"):
+            raise
+    return settings
+
+
+def _check_learner(folder: Path, learner: str) -> None:
+    """Raise ValueError if the settings in a folder are those of other learners."""
+    fitting = [name for name in LEARNERS if _fits(folder / SETTINGS_FILE, name)]
+    if fitting:
+        names = " or ".join(fitting)
+        raise ValueError(f"{folder} must be the folder of a run of {learner}, got one of {names}")
+
+
+def _fits(file: Path, learner: str) -> bool:
+    """Return True if a file has settings of a learner."""
+    try:
+        read(file, run_settings(learner))
+    except (OSError, ValueError, ImportError):
+        return False
+    return True
 
 
 def _parse(

@@ -136,7 +136,8 @@ def verify(args: Verify) -> None:
         ValueError: there is no folder of rows, or no entry plays games of the given seed.
     """
     if not folder_of(args).is_dir():
-        raise ValueError(f"rows must be a folder with rows of the leaderboard, got {args.rows}")
+        folder = folder_of(args)
+        raise ValueError(f"rows must be a folder with rows of the leaderboard, got {folder}")
     pairs = [(entry, chunks) for entry in selected(args) if (chunks := with_seed(entry, args.seed))]
     if not pairs:
         raise ValueError(f"no entry plays games of seed {args.seed}")

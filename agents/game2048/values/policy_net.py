@@ -38,6 +38,9 @@ FOLDER = Path(__file__).parents[1] / "pretrained"
 PRETRAINED = {layers: FOLDER / f"policy_{layers}.safetensors" for layers in (2, 5)}
 """Files of the pretrained networks that imitate a stronger player, by their layers."""
 
+REPOSITORY = "https://github.com/afterstate/afterstate/tree/main/agents/game2048/pretrained"
+"""The folder of all pretrained networks of 2048."""
+
 BASELINES = {
     algorithm: FOLDER / f"{algorithm}.safetensors"
     for algorithm in ("ppo", "maskable-ppo", "dqn", "qrdqn")
@@ -174,8 +177,8 @@ class PolicyNetAgent(Agent):
         pretrained = PRETRAINED[layers or 5] if algorithm is None else BASELINES[algorithm]
         if net is None and not pretrained.exists():
             raise FileNotFoundError(
-                f"{pretrained} is not in the wheel: save the file of that name from "
-                "agents/game2048/pretrained of the repository, and give it as net"
+                f"{pretrained} is not in the wheel: save the file of that name from {REPOSITORY} "
+                "and give it as net"
             )
         self.net = nets.load_or_move(pretrained if net is None else net, load, device)
 
