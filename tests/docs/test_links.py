@@ -11,9 +11,12 @@ import pytest
 from tests.docs.run_page import ROOT
 
 HOSTS = {
+    "arxiv.org",
     "docs.ray.io",
+    "doi.org",
     "github.com",
     "gymnasium.farama.org",
+    "ipsj.ixsq.nii.ac.jp",
     "keepachangelog.com",
     "pettingzoo.farama.org",
     "raw.githubusercontent.com",
