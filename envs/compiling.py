@@ -15,9 +15,10 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import sys
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from typing import Any
 
 from numba.core import event as events
@@ -77,7 +78,9 @@ class _Listener(events.Listener):
             return
         self._announced.add(group)
         what, seconds = GROUPS[group]
-        LOGGER.warning("compiling %s: about %d seconds, the first time only", what, seconds)
+        tqdm = sys.modules.get("tqdm")  # whose bars give way, if there are any
+        with tqdm.tqdm.external_write_mode(sys.stderr) if tqdm else nullcontext():
+            LOGGER.warning("compiling %s: about %d seconds, the first time only", what, seconds)
 
 
 class _Delay(events.Listener):

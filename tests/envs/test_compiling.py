@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from numba.core.compiler_lock import global_compiler_lock
+from tqdm import tqdm
 
 from afterstate.envs import compiling
 
@@ -61,6 +62,24 @@ def test_each_group_that_takes_long_has_one_line(
         compile_kernel("afterstate.agents.daihinmin.search.monte_carlo", 0.1, 2.0, 1.0)
         assert len(caplog.messages) == 2
         assert "players of Daihinmin" in caplog.messages[1]
+
+
+def test_a_progress_bar_gives_way_to_the_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    compile_kernel = Compiler(monkeypatch)
+    compiling.LOGGER.addHandler(handler)
+    try:
+        with tqdm(total=2) as bar:
+            bar.update(1)
+            compile_kernel("afterstate.envs.game2048.rules", 0.6)
+            compile_kernel("afterstate.envs.game2048.rules", 0.6)
+            compile_kernel("afterstate.envs.game2048.rules", 0.6)
+    finally:
+        compiling.LOGGER.removeHandler(handler)
+    before, line, after = capsys.readouterr().err.partition("compiling the rules of 2048")
+    assert line and before.endswith("\r") and after.count("\r") >= 1
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are those of POSIX")
