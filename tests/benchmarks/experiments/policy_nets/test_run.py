@@ -133,7 +133,7 @@ class Experiment:
 @pytest.fixture
 def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
     """Return an experiment with a log of 100 moves, 3 games, and few filters."""
-    settings = run.load_settings() | {"games": 3}
+    settings = run.load_settings() | {"games": 3, "moves": 100}
     settings["log"] = {"player": "random", "moves": 100, "seed": 1}
     settings["learner"] = settings["learner"] | {"batch": 20}
     monkeypatch.setattr(run, "load_settings", lambda: settings)
@@ -183,12 +183,11 @@ def test_an_interrupted_log_is_continued(
 
 
 def test_networks_learn_from_the_log_one_by_one_and_resume(
-    tiny: Experiment, monkeypatch: pytest.MonkeyPatch
+    tiny: Experiment,
 ) -> None:
-    monkeypatch.setattr(policy_imitation, "evaluate", lambda net, n: {"mean": 1.0, "n_games": n})
     tiny.log()
     tiny.settings |= {"layers": [2, 3]}
-    tiny.settings["log"]["moves"] = 40
+    tiny.settings["moves"] = 40
     tiny.main("train", "--layers", "3")
     assert not (tiny.runs / "k2").exists()
     settings = json.loads((tiny.runs / "k3" / "asked.json").read_text())
@@ -198,13 +197,13 @@ def test_networks_learn_from_the_log_one_by_one_and_resume(
         "learner": {**tiny.settings["learner"], "decay": 40},
         "seed": 1,
     }
-    tiny.settings["log"]["moves"] = 100
+    tiny.settings["moves"] = 100
     tiny.main("train")
     assert [tiny.learned(layers) for layers in (2, 3)] == [100, 100]
     place = tiny.runs / "k3" / "rows.jsonl"
     rows = read_rows(place)
-    assert [row["n_moves"] for row in rows] == [40, 100]  # resumed
-    assert [row["1-ply"]["n_games"] for row in rows] == [50, 50]
+    assert [row["n_moves"] for row in rows] == [20, 40, 60, 80, 100]  # resumed after 40
+    assert all(0 <= row["accuracy"] <= 1 and "1-ply" not in row for row in rows)
     tiny.main("train")  # nothing is left to do
     assert read_rows(place) == rows
     assert list(run.trained_networks(tiny.args)) == [2, 3]
