@@ -18,7 +18,7 @@ import signal
 import sys
 import threading
 import time
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from typing import Any
 
 from numba.core import event as events
@@ -78,8 +78,9 @@ class _Listener(events.Listener):
             return
         self._announced.add(group)
         what, seconds = GROUPS[group]
-        tqdm = sys.modules.get("tqdm")  # whose bars give way, if there are any
-        with tqdm.tqdm.external_write_mode(sys.stderr) if tqdm else nullcontext():
+        from tqdm import tqdm
+
+        with tqdm.external_write_mode(sys.stderr):  # progress bars give way
             LOGGER.warning("compiling %s: about %d seconds, the first time only", what, seconds)
 
 
