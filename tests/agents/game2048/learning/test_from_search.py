@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
@@ -15,7 +14,6 @@ import pytest
 pytest.importorskip("safetensors")
 pytest.importorskip("torch")
 
-import torch
 from torch import Tensor
 
 from afterstate.agents import nets
@@ -33,6 +31,7 @@ from afterstate.agents.game2048.values.ntuple import estimate
 from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.agents.training.fitting import Fitting
 from afterstate.agents.training.run import Diverged
+from afterstate.envs.game2048 import torch_rules
 from afterstate.envs.game2048.games import BOARD
 from tests.oracles import game2048 as oracle
 from tests.oracles.from_search import NaiveSearchLearner
@@ -149,9 +148,9 @@ def test_a_network_is_fitted_in_batches(monkeypatch: pytest.MonkeyPatch) -> None
     model, afters = NetModel(Tiny(), fitting, SCALE), random_boards(5)
     squares = {int(after): i * 100.0**i for i, after in enumerate(afters)}
 
-    def step(inputs: Tensor, loss: Callable[[Tensor], Tensor], rate: float) -> Tensor:
-        error = loss(torch.zeros(len(inputs)))  # the mean of the squared targets
-        steps.append([oracle.to_word(board) for board in inputs.argmax(1).tolist()])
+    def step(boards: Tensor, targets: Tensor, rate: float) -> Tensor:
+        error = targets.square().mean()  # that of values of 0
+        steps.append(torch_rules.to_words(boards).tolist())
         expected = np.mean([squares[board] for board in steps[-1]])
         assert float(error) * SCALE**2 == pytest.approx(expected, rel=1e-5)
         assert rate == fitting.rate_after(500 if len(steps) <= 6 else 600)
