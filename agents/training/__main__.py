@@ -110,27 +110,27 @@ def parse(arguments: Sequence[str]) -> tuple[RunSettings, Options]:
         return _parse(kind, read(file, kind), learner, rest)
     settings, options = _parse(kind, kind(), learner, rest)
     if options.resume and (options.out / SETTINGS_FILE).exists():
-        return _parse(kind, _settings_in(options.out, learner), learner, rest)
+        settings = _settings_in(options.out, kind, learner)
+        return _parse(kind, settings, learner, rest)
     return settings, options
 
 
-def _settings_in(folder: Path, learner: str) -> RunSettings:
-    """Return the settings in the folder of a learner's run."""
-    try:
-        settings: RunSettings = read(folder / SETTINGS_FILE, run_settings(learner))
-    except ValueError:
-        _check_learner(folder, learner)
-        with named(f"{folder} must be the folder of a run of {learner}"):
+def _settings_in(folder: Path, kind: Any, learner: str) -> RunSettings:
+    """Return the settings in the folder of a learner's run.
+
+    Raises:
+        OSError: they cannot be read.
+        ValueError: they are those of other learners, or wrong.
+    """
+    with named(f"{folder} must be the folder of a run of {learner}"):
+        try:
+            settings: RunSettings = read(folder / SETTINGS_FILE, kind)
+        except ValueError as error:
+            fitting = [name for name in LEARNERS if _fits(folder / SETTINGS_FILE, name)]
+            if fitting:
+                raise ValueError(f"it is one of {' or '.join(fitting)}") from error
             raise
     return settings
-
-
-def _check_learner(folder: Path, learner: str) -> None:
-    """Raise ValueError if the settings in a folder are those of other learners."""
-    fitting = [name for name in LEARNERS if _fits(folder / SETTINGS_FILE, name)]
-    if fitting:
-        names = " or ".join(fitting)
-        raise ValueError(f"{folder} must be the folder of a run of {learner}, got one of {names}")
 
 
 def _fits(file: Path, learner: str) -> bool:

@@ -502,25 +502,21 @@ def test_an_option_before_the_word_that_must_come_first_is_an_error(
     assert error.startswith(f"error: {expected}") and error.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ('{"network": {"tuples": "4x6"}, "learner": {"rule": "td"}}', "it is one of ntuple\n"),
+        ('{"unknown": 1}', ""),
+    ],
+)
 def test_the_folder_of_another_learner_is_not_resumed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], settings: str, reason: str
 ) -> None:
-    (tmp_path / "settings.json").write_text('{"network": {"tuples": "4x6"}, "learner": {"lam": 0}}')
+    (tmp_path / "settings.json").write_text(settings)
     (tmp_path / "learner.npz").touch()
     with pytest.raises(SystemExit, match="2"):
         main(["train", "rank", "--out", str(tmp_path), "--resume", "--generations", "1"])
-    expected = f"error: {tmp_path} must be the folder of a run of rank, got one of ntuple"
-    assert capsys.readouterr().err.startswith(expected)
-
-
-def test_settings_of_no_learner_are_not_resumed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "settings.json").write_text('{"unknown": 1}')
-    (tmp_path / "learner.npz").touch()
-    with pytest.raises(SystemExit, match="2"):
-        main(["train", "rank", "--out", str(tmp_path), "--resume", "--generations", "1"])
-    expected = f"error: {tmp_path} must be the folder of a run of rank: "
+    expected = f"error: {tmp_path} must be the folder of a run of rank: {reason}"
     assert capsys.readouterr().err.startswith(expected)
 
 

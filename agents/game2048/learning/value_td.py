@@ -115,6 +115,15 @@ class _History:
         self.boards[:, : self._longest] = used.to(self.boards.device)
 
 
+def _spawn_and_turn(afters: Tensor, bits: Tensor, symmetry: Tensor) -> Tensor:
+    """Return boards with new tiles, in symmetric positions.
+
+    The games continue there. If only the samples were turned, the network would value positions
+    that it has never learned, and its values, which are also targets, would soon diverge.
+    """
+    return torch_rules.symmetric(spawn(afters, bits), symmetry)
+
+
 class ValueLearner:
     """A value network that learns in self-play.
 
@@ -146,7 +155,8 @@ class ValueLearner:
         self._device, self._seed = next(net.parameters()).device, int(seed or 0)
         self._chance = torch.Generator(self._device).manual_seed(self._seed % 2**63)
         self._log, self._rng = log, np.random.default_rng(self._seed)
-        self._moves, self._chances = Recorded(afterstates), Recorded(self._after_chance)
+        self._moves = Recorded(afterstates)
+        self._chance_moves = Recorded(_spawn_and_turn if settings.symmetric else spawn)
         self._history = None
         if settings.restart is not None:
             self._history = _History(settings.games, self._device)
@@ -187,7 +197,7 @@ class ValueLearner:
         if len(self._segment) >= self.settings.segment:
             self._learn()
         moved = games._replace(
-            boards=self._chances(afters, *self._draw(over.shape)),
+            boards=self._chance_moves(afters, *self._draw(over.shape)),
             afters=afters,
             scores=games.scores + rewards,
             lengths=games.lengths + ~over,
@@ -211,20 +221,12 @@ class ValueLearner:
         after, reward = afters.gather(1, at)[:, 0], rewards.gather(1, at)[:, 0]
         return after, reward, torch.where(over, 0.0, best), over
 
-    def _draw(self, shape: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-        """Return random bits for tiles, and symmetries to turn boards by."""
+    def _draw(self, shape: tuple[int, ...]) -> tuple[Tensor, ...]:
+        """Return random bits for tiles, and symmetries of boards unless `symmetric` is false."""
         bits = draw_bits(shape, self._chance)
         if not self.settings.symmetric:
-            return bits, torch.zeros_like(bits)
+            return (bits,)
         return bits, torch.randint(8, shape, generator=self._chance, device=self._device)
-
-    def _after_chance(self, afters: Tensor, bits: Tensor, symmetry: Tensor) -> Tensor:
-        """Return the boards after a tile has come, in symmetric positions.
-
-        The games continue there. If only the samples were turned, the network would value positions
-        that it has never learned, and its values, which are also targets, would soon diverge.
-        """
-        return torch_rules.symmetric(spawn(afters, bits), symmetry)
 
     def _values(self, afters: Tensor, rewards: Tensor, legal: Tensor) -> Tensor:
         """Return reward plus value of the moves, `float32[n, 4]`, in points."""

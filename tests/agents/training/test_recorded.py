@@ -15,9 +15,7 @@ from torch.nn.functional import mse_loss
 from afterstate.agents.training import recorded
 from afterstate.agents.training.optimizer import Fitter
 from afterstate.agents.training.recorded import Recorded
-
-needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
-on_devices = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_cuda)])
+from tests.support.devices import needs_cuda, on_devices
 
 
 @on_devices

@@ -25,11 +25,9 @@ from afterstate.envs.game2048 import torch_rules
 from afterstate.envs.words import Words
 from benchmarks.speed import neural as speed_neural
 from benchmarks.speed.neural import Timed, measure, positions, subjects
+from tests.support.devices import needs_cuda, on_devices
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
-on_devices = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_cuda)])
 
 
 class Tiny(nn.Module):

@@ -15,14 +15,12 @@ from numba import njit
 import afterstate.envs  # noqa: F401 - registers the environment
 from afterstate.envs.game2048 import rules, torch_rules
 from afterstate.envs.words import Words, next_random, seed_word
+from tests.support.devices import on_devices
 from tests.support.rules_checks import PALETTES
 
 N_BOARDS = 200_000
 TABLE, FIELD = rules.table(), rules.field(4, 4)
 Numbers = npt.NDArray[np.int64]
-
-needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
-on_devices = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_cuda)])
 
 
 def random_boards(n: int) -> Words:

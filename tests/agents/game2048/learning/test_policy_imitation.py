@@ -36,12 +36,11 @@ from afterstate.agents.training.optimizer import Fitter, Fitting
 from afterstate.agents.training.run import train
 from afterstate.envs.game2048 import rules
 from afterstate.envs.words import Words
+from tests.support.devices import needs_cuda, on_devices
 from tests.support.training_runs import TrainingCommand, contents, interrupt, read_rows
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
-on_devices = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_cuda)])
 
 UP, RIGHT, DOWN, LEFT = range(4)
 

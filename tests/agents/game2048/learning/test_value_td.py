@@ -25,12 +25,10 @@ from afterstate.envs.game2048.rules import from_text
 from afterstate.envs.game2048.torch_rules import exponents
 from tests.oracles import game2048 as oracle
 from tests.oracles.value_td import NaiveSelfPlay
+from tests.support.devices import on_devices
 from tests.support.game2048.value_learners import SCALE, late_log, tiny
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
-on_devices = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_cuda)])
 
 
 def new(log: play_logs.Moves | None = None, seed: int = 1, **settings: Any) -> ValueLearner:

@@ -27,13 +27,11 @@ from afterstate.agents.game2048.play import Games
 from afterstate.agents.game2048.values import value_net
 from afterstate.agents.game2048.values.value_net import CNN22, ValueNetAgent
 from afterstate.agents.training.run import EVALUATION_SEED, train
+from tests.support.devices import needs_cuda, on_devices
 from tests.support.game2048.value_learners import SCALE, Tiny, late_log, state, tiny
 from tests.support.training_runs import TrainingCommand, contents, read_rows
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
-on_devices = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_cuda)])
 
 
 @pytest.fixture(autouse=True)

@@ -29,11 +29,10 @@ from afterstate.agents.game2048.values.policy_net import (
 from afterstate.agents.game2048.values.value_net import CNN22
 from afterstate.envs.game2048 import rules, torch_rules
 from afterstate.envs.words import Words
+from tests.support.devices import on_devices
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
-on_devices = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_cuda)])
 
 UP, RIGHT, DOWN, LEFT = range(4)
 

@@ -33,11 +33,10 @@ from afterstate.envs.game2048 import torch_rules
 from afterstate.envs.game2048.env import Game2048Env
 from afterstate.envs.game2048.rules import from_text, words
 from tests.oracles.ntuple import symmetric_boards
+from tests.support.devices import on_devices
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
-on_devices = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_cuda)])
 
 ILLEGAL = -np.inf
 
