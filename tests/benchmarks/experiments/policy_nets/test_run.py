@@ -544,10 +544,8 @@ def test_the_report_has_all_sections_and_pictures(
         "Readings",
     ]
     assert "learned from 600 million moves" in text
-    assert (
-        "Ours learned from 0 million moves" in text
-        and (run.HERE / "verdicts.md").read_text() in text
-    )
+    assert "from 0 million moves" in text
+    assert (run.HERE / "verdicts.md").read_text() in text
     links = re.findall(r"!\[\]\((.*?)\)", text)
     assert links == ["filters.png", "weights.svg", "boards.png"]
     assert set(links) == set(figures) and all((tiny.results / link).exists() for link in links)
