@@ -7,10 +7,13 @@
 `play` plays the entries of `entries.json`, or of another file of that form, on the seeds of
 `seeds.json`. Each game of a finished chunk is a row in a compressed file of the folder `--rows`, so
 an interrupted run continues where it stopped; delete an entry's file to play it again. A second
-command for the same folder ends with a message. `report` writes tables, CSV files and
-figures there, for the package's entries and those of the file; `readme` copies the tables into the
-README and docs/leaderboard.md. `verify` plays some games again, or all with `--all`, and compares
-them with their rows.
+command for the same folder ends with a message. `report` writes tables, CSV files and figures
+there, for the entries of the file and those of the package, of which a checkout has published rows.
+`verify` plays some games again, or all with `--all`, and compares them with their rows. `readme`
+copies the tables of published rows into the README and docs/leaderboard.md:
+
+    afterstate leaderboard report --rows benchmarks/results/leaderboard
+    afterstate leaderboard readme
 
 An entry's player is a name of `afterstate.agents.make`, a file of weights, or your own
 `module:factory`: see CONTRIBUTING.md.
@@ -63,10 +66,8 @@ from afterstate.leaderboard.rows import (
 from afterstate.leaderboard.tables import Result, result, write
 
 README, PAGE = ROOT / "README.md", ROOT / "docs" / "leaderboard.md"
-_OWN_RESULTS = ROOT / "benchmarks" / "results" / "leaderboard"
-RESULTS = _OWN_RESULTS if _OWN_RESULTS.is_dir() else Path("leaderboard")
-"""Folder of the rows: of a checkout, or one in the working folder."""
-
+PUBLISHED = ROOT / "benchmarks" / "results" / "leaderboard"
+"""Folder of the published rows; only a checkout has it."""
 
 EXPECTED = (OSError, ValueError, ImportError)
 """Errors of wrong entries, whose messages need no kind."""
@@ -84,16 +85,16 @@ def play(args: Play) -> None:
     """
     to_play, fields, calls = selected(args), {}, list[Call]()
     errors: dict[int, str] = {}
-    held = FolderLock(folder_of(args))
+    held = FolderLock(args.rows)
     for i, entry in enumerate(to_play):
-        row_files.repair(rows_file(folder_of(args), entry))
+        row_files.repair(rows_file(args.rows, entry))
         try:
             fields[i] = entry_fields(entry)
         except Exception as error:  # a player may raise anything; the others continue
             kind = "" if isinstance(error, EXPECTED) else f"{type(error).__name__}: "
             errors[i] = f"cannot be made: {kind}{error}"
             continue
-        played = games(entry, of_same_player(read(folder_of(args), entry), fields[i]))
+        played = games(entry, of_same_player(read(args.rows, entry), fields[i]))
         calls += [partial(play_chunk, i, entry, each) for each in missing(entry, played)]
     made = Workers(args.jobs, args.backend).as_they_end(calls)
     bar = tqdm(made, total=len(calls), unit=" chunks", disable=not calls)
@@ -103,7 +104,7 @@ def play(args: Play) -> None:
         else:
             held.check()
             new = [{**fields[i], **row} for row in rows]
-            row_files.append(rows_file(folder_of(args), to_play[i]), new)
+            row_files.append(rows_file(args.rows, to_play[i]), new)
     if errors:
         failed = [(to_play[i], text) for i, text in errors.items()]
         raise SystemExit("\n".join(f"{e.game}: {e.name!r} {text}" for e, text in failed))
@@ -135,9 +136,8 @@ def verify(args: Verify) -> None:
         SystemExit: games differ or are missing.
         ValueError: there is no folder of rows, or no entry plays games of the given seed.
     """
-    if not folder_of(args).is_dir():
-        folder = folder_of(args)
-        raise ValueError(f"rows must be a folder with rows of the leaderboard, got {folder}")
+    if not args.rows.is_dir():
+        raise ValueError(f"rows must be a folder with rows of the leaderboard, got {args.rows}")
     pairs = [(entry, chunks) for entry in selected(args) if (chunks := with_seed(entry, args.seed))]
     if not pairs:
         raise ValueError(f"no entry plays games of seed {args.seed}")
@@ -157,7 +157,7 @@ def compared(pairs: list[tuple[Entry, list[list[int]]]], args: Verify) -> Iterat
     """Yield the results of entries without games to play again, then those of the others."""
     calls: list[Call] = []
     for entry, chunks in pairs:
-        played = current(entry, read(folder_of(args), entry))
+        played = current(entry, read(args.rows, entry))
         n_missing = sum(chunk in chunks for chunk in missing(entry, played))
         if n_missing:
             yield Check(entry.name, f"{n_missing} of {len(chunks)} chunks are not played", True)
@@ -211,10 +211,10 @@ def difference(entry: Entry, rows: list[Row], seeds: list[int]) -> str:
 
 
 def results(selection: Sequence[Entry], folder: Path) -> list[Result]:
-    """Return the results of entries that have rows in a folder, or in the checkout."""
+    """Return the results of entries that have rows in a folder, or published ones."""
     all_results = []
     for entry in tqdm(selection, unit=" entries", leave=False):
-        played = current(entry, read(folder, entry)) or current(entry, read(RESULTS, entry))
+        played = current(entry, read(folder, entry)) or current(entry, read(PUBLISHED, entry))
         if played:
             rows = [*chain.from_iterable(played.values())]
             all_results.append(result(rows, entry.games * entry.rows_each))
@@ -227,7 +227,7 @@ def report(args: Report) -> None:
     Raises:
         ValueError: no entry of the file has rows in the folder.
     """
-    mine, folder = entries(entries_file(args)), folder_of(args)
+    mine, folder = entries(entries_file(args)), args.rows
     if not any(current(entry, read(folder, entry)) for entry in mine):
         raise ValueError(f"{folder} has no rows of these entries: play them")
     by_file = {(e.game, file_name(e)): e for e in (*entries(OWN), *mine)}
@@ -247,9 +247,9 @@ def readme(args: Readme) -> None:
     if not README.is_file():
         raise ValueError("readme writes the pages of a checkout, and this package is installed")
     for page, name in ((README, "{}_top.md"), (PAGE, "{}.md")):
-        folder = os.path.relpath(folder_of(args), page.parent)
+        folder = os.path.relpath(args.rows, page.parent)
         for game in GAMES:
-            table = (folder_of(args) / name.format(game)).read_text(encoding="utf-8")
+            table = (args.rows / name.format(game)).read_text(encoding="utf-8")
             fill(page, game, table.replace("](", f"]({folder}/"))
 
 
@@ -269,11 +269,6 @@ def fill(page: Path, game: str, table: str) -> None:
 def entries_file(args: Report) -> Path:
     """Return the JSON file of the entries."""
     return args.entries or OWN
-
-
-def folder_of(args: Report) -> Path:
-    """Return the folder of the rows and results."""
-    return args.rows or RESULTS
 
 
 def selected(args: Play) -> list[Entry]:

@@ -21,9 +21,8 @@ class Report:
 
     entries: Path | None = None
     """JSON file of the entries; by default those of the package."""
-    rows: Path | None = None
-    """Folder of the rows and results; by default `benchmarks/results/leaderboard` of a checkout,
-    else `leaderboard`."""
+    rows: Path = Path("leaderboard")
+    """Folder of the rows and results."""
 
 
 @settings
@@ -32,6 +31,9 @@ class Readme(Report):
 
     Example: afterstate leaderboard readme
     """
+
+    rows: Path = Path("benchmarks/results/leaderboard")
+    """Folder of the tables."""
 
 
 @settings

@@ -21,7 +21,7 @@ from afterstate.leaderboard import games as leaderboard_games
 def short_cycles(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Make cycles short, and publish no rows."""
     monkeypatch.setattr(leaderboard_games, "CYCLE", 3)
-    monkeypatch.setattr(leaderboard, "RESULTS", tmp_path / "published")
+    monkeypatch.setattr(leaderboard, "PUBLISHED", tmp_path / "published")
 
 
 @pytest.fixture

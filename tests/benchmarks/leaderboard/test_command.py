@@ -384,7 +384,7 @@ def test_a_report_of_own_rows_includes_the_published_ones(
 ) -> None:
     package = {"2048": {"random": ENTRIES["2048"]["random"]}}
     monkeypatch.setattr(leaderboard, "OWN", file_of(tmp_path, package))
-    monkeypatch.setattr(leaderboard, "RESULTS", tmp_path)
+    monkeypatch.setattr(leaderboard, "PUBLISHED", tmp_path)
     run("play", tmp_path)
     other, (entry,) = tmp_path / "other", entries(tmp_path / "entries.json")
     other.mkdir()
@@ -395,6 +395,20 @@ def test_a_report_of_own_rows_includes_the_published_ones(
     assert sorted(names) == ["| mine", "| random"]
     assert (other / "2048.md").exists() and not (tmp_path / "2048.md").exists()
     assert len(all_rows(other)) == 2 < len(list(row_files.rows(rows_file(tmp_path, entry))))
+
+
+def test_rows_and_results_are_in_the_working_folder_by_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="^leaderboard has no rows of these entries"):
+        main(["report"])
+    assert not list(tmp_path.iterdir())
+    own = ["--entries", str(file_of(tmp_path, {"2048": {"random": ENTRIES["2048"]["random"]}}))]
+    main(["play", *own])
+    main(["report", *own])
+    assert {path.name for path in tmp_path.iterdir()} == {"entries.json", "leaderboard"}
+    assert {path.name for path in (tmp_path / "leaderboard").iterdir()} >= {"2048", "2048.md"}
 
 
 def test_the_templates_of_players_play(tmp_path: Path) -> None:

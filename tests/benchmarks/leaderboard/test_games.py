@@ -19,7 +19,7 @@ from afterstate.agents.game2048.values.ntuple_file import save
 from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.leaderboard import games as leaderboard_games
 from afterstate.leaderboard.__main__ import main
-from afterstate.leaderboard.command import README, RESULTS
+from afterstate.leaderboard.command import PUBLISHED, README
 from afterstate.leaderboard.games import (
     OPPONENTS,
     Entry,
@@ -114,7 +114,7 @@ def test_players_of_files_and_their_fingerprints(tmp_path: Path, bots: ModuleTyp
 def test_published_rows_are_of_the_package_s_networks() -> None:
     named = {each.name: each for each in entries(leaderboard_games.OWN)}
     for name in ("N-tuple network", "MC Softmax, 500 simulations"):
-        rows = read_rows(RESULTS, named[name])
+        rows = read_rows(PUBLISHED, named[name])
         assert len(rows) == named[name].games
         assert of_same_player(rows, entry_fields(named[name])) == rows
 
