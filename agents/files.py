@@ -46,6 +46,10 @@ _DAMAGE = (
 Arrays = dict[str, npt.NDArray[Any]]
 
 
+class NotInWheelError(FileNotFoundError):
+    """The file of a pretrained network that only the repository has."""
+
+
 def write(
     path: str | Path, kind: str, header: dict[str, Any], arrays: Arrays, level: int = 1
 ) -> None:

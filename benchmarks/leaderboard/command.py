@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
@@ -36,6 +37,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # one process per player: more th
 import numpy as np
 from tqdm import tqdm
 
+from afterstate.agents.files import NotInWheelError
 from afterstate.agents.training.commands import sigterm_raises
 from afterstate.agents.training.folder import FolderLock
 from afterstate.agents.training.workers import Call, Workers
@@ -81,21 +83,16 @@ def play(args: Play) -> None:
     Raises:
         OSError: the rows cannot be written.
         SystemExit: players failed; the games of the others are played.
-        ValueError: another process writes to the folder of the rows.
+        ValueError: another process writes to the folder of the rows, or `only` names an entry
+            whose weights are not in the wheel.
     """
-    to_play, fields, calls = selected(args), {}, list[Call]()
-    errors: dict[int, str] = {}
-    held = FolderLock(args.rows)
-    for i, entry in enumerate(to_play):
-        row_files.repair(rows_file(args.rows, entry))
-        try:
-            fields[i] = entry_fields(entry)
-        except Exception as error:  # a player may raise anything; the others continue
-            kind = "" if isinstance(error, EXPECTED) else f"{type(error).__name__}: "
-            errors[i] = f"cannot be made: {kind}{error}"
-            continue
-        played = games(entry, of_same_player(read(args.rows, entry), fields[i]))
-        calls += [partial(play_chunk, i, entry, each) for each in missing(entry, played)]
+    to_play = selected(args)
+    fields, errors = make_players(to_play, args.only)
+    held, calls = FolderLock(args.rows), list[Call]()
+    for i, head in fields.items():
+        row_files.repair(rows_file(args.rows, to_play[i]))
+        played = games(to_play[i], of_same_player(read(args.rows, to_play[i]), head))
+        calls += [partial(play_chunk, i, to_play[i], each) for each in missing(to_play[i], played)]
     made = Workers(args.jobs, args.backend).as_they_end(calls)
     bar = tqdm(made, total=len(calls), unit=" chunks", disable=not calls)
     for i, rows, failure in bar:
@@ -110,11 +107,47 @@ def play(args: Play) -> None:
         raise SystemExit("\n".join(f"{e.game}: {e.name!r} {text}" for e, text in failed))
 
 
+def make_players(
+    to_play: Sequence[Entry], only: Sequence[str]
+) -> tuple[dict[int, Row], dict[int, str]]:
+    """Make each player once; return the fields of its rows, or its error, by its number.
+
+    Entries whose weights are not in the wheel are left out and named on stderr.
+
+    Raises:
+        ValueError: `only` names one of these.
+    """
+    fields, errors, absent = dict[int, Row](), dict[int, str](), list[Entry]()
+    for i, entry in enumerate(to_play):
+        try:
+            fields[i] = entry_fields(entry)
+        except NotInWheelError:
+            absent.append(entry)
+        except Exception as error:  # a player may raise anything; the others continue
+            kind = "" if isinstance(error, EXPECTED) else f"{type(error).__name__}: "
+            errors[i] = f"cannot be made: {kind}{error}"
+    if absent:
+        name_absent(absent, only)
+    return fields, errors
+
+
+def name_absent(absent: Sequence[Entry], only: Sequence[str]) -> None:
+    """Name entries without weights on stderr; raise ValueError if `only` names one of them."""
+    names = [f"{entry.game}/{entry.name}" for entry in absent]
+    reason = (
+        f"{', '.join(map(repr, names))}: the wheel does not have their weights, an editable "
+        "installation of https://github.com/afterstate/afterstate has them"
+    )
+    if {*names, *(entry.name for entry in absent)} & {*only}:
+        raise ValueError(f"only must name entries whose weights are installed, got {reason}")
+    print(f"skipped {reason}", file=sys.stderr)
+
+
 def play_chunk(i: int, entry: Entry, chunk: list[int]) -> tuple[int, list[Row], str]:
     """Return the entry's number, the rows of a chunk, and the error if it failed."""
     try:
         return i, [{**process_fields(), **row} for row in play_games(entry, chunk)], ""
-    except (Exception, SystemExit):  # see `play`
+    except (Exception, SystemExit):  # see `make_players`
         return i, [], f"failed in the games of {chunk[0]}...:\n{traceback.format_exc()}"
 
 
@@ -165,8 +198,7 @@ def compared(pairs: list[tuple[Entry, list[list[int]]]], args: Verify) -> Iterat
             yield Check(entry.name, "not played again, its moves depend on time", False)
         else:
             calls += sample(entry, chunks, played, len(chunks) if args.all else args.chunks)
-    for name, difference in Workers(args.jobs, args.backend).as_they_end(calls):
-        yield Check(name, difference or "same", bool(difference))
+    yield from Workers(args.jobs, args.backend).as_they_end(calls)
 
 
 def with_seed(entry: Entry, seed: int | None) -> list[list[int]]:
@@ -183,14 +215,17 @@ def sample(
     return [partial(play_again, entry, rows) for rows in samples]
 
 
-def play_again(entry: Entry, rows: list[Row]) -> tuple[str, str]:
-    """Return a title of the games, and their difference from the rows; empty if there is none."""
+def play_again(entry: Entry, rows: list[Row]) -> Check:
+    """Play games again and return the result of comparing them with their rows."""
     seeds = list(dict.fromkeys(row["seed"] for row in rows))
     title = f"{entry.name}, {len(rows)} of seed {seeds[0]}..."
     try:
-        return title, difference(entry, rows, seeds)
-    except (Exception, SystemExit) as error:  # see `play`
-        return title, f"{type(error).__name__}: {error}"
+        first = difference(entry, rows, seeds)
+        return Check(title, first or "same", bool(first))
+    except NotInWheelError:
+        return Check(title, "not played again, its weights are not in the wheel", False)
+    except (Exception, SystemExit) as error:  # see `make_players`
+        return Check(title, f"{type(error).__name__}: {error}", True)
 
 
 def difference(entry: Entry, rows: list[Row], seeds: list[int]) -> str:

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from afterstate.agents import nets
+from afterstate.agents.files import NotInWheelError
 from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.values.planes import N_PLANES, planes
 from afterstate.envs.game2048 import torch_rules
@@ -157,8 +158,8 @@ class PolicyNetAgent(Agent):
         device: of the network, such as `"cuda"`; by default its own, and the CPU for a file.
 
     Raises:
-        OSError: the file cannot be read, or the wheel does not have it: of the pretrained networks
-            only that of 5 layers is in the wheel.
+        OSError: the file cannot be read; NotInWheelError if the wheel does not have it: of the
+            pretrained networks only that of 5 layers is in the wheel.
         ValueError: a wrong setting, or another file.
     """
 
@@ -176,9 +177,9 @@ class PolicyNetAgent(Agent):
         check_one_of((None, *BASELINES), algorithm=algorithm)
         pretrained = PRETRAINED[layers or 5] if algorithm is None else BASELINES[algorithm]
         if net is None and not pretrained.exists():
-            raise FileNotFoundError(
-                f"{pretrained} is not in the wheel: save the file of that name from {REPOSITORY} "
-                "and give it as net"
+            raise NotInWheelError(
+                f"{pretrained.name} is not in the wheel: save it from {REPOSITORY} to "
+                f"{pretrained.parent}, or give its path as net"
             )
         self.net = nets.load_or_move(pretrained if net is None else net, load, device)
 

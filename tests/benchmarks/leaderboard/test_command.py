@@ -115,6 +115,52 @@ def test_others_play_where_a_player_cannot_be_made(tmp_path: Path, bots: ModuleT
     assert [row["name"] for row in all_rows(tmp_path)] == ["random"] * 6
 
 
+@pytest.fixture
+def left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """Hide the files that the wheel leaves out; return the entries that need them."""
+    policy_net = pytest.importorskip("afterstate.agents.game2048.values.policy_net")
+    configuration = (README.parent / "pyproject.toml").read_text(encoding="utf-8")
+    names = re.findall(r'"game2048/pretrained/(.*)\.\*"', configuration)
+    assert len(names) == 5
+    for paths in (policy_net.PRETRAINED, policy_net.BASELINES):
+        for key, path in list(paths.items()):
+            if path.stem in names:
+                monkeypatch.setitem(paths, key, tmp_path / "absent" / path.name)
+    return ["policy network, 2 layers", "DQN", "QR-DQN", "PPO", "MaskablePPO"]
+
+
+def test_entries_whose_weights_are_not_in_the_wheel_are_skipped_in_one_line(
+    tmp_path: Path, left_out: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    package = json.loads(leaderboard_games.OWN.read_text(encoding="utf-8"))["2048"]
+    nets = {name: of for name, of in package.items() if of["player"] == "policy-net"}
+    file_of(tmp_path, {"2048": {name: {**of, "games": 1, "chunk": 1} for name, of in nets.items()}})
+    run("play", tmp_path, "--only", "*")
+    lines = [line for line in capsys.readouterr().err.splitlines() if "skipped" in line]
+    names = ", ".join(f"'2048/{name}'" for name in left_out)
+    assert len(lines) == 1 and lines[0].startswith(f"skipped {names}: the wheel does not have")
+    assert [row["name"] for row in all_rows(tmp_path)] == ["policy network, 5 layers"]
+
+
+@pytest.mark.parametrize("only", ["DQN", "2048/DQN"])
+def test_an_entry_whose_weights_are_not_in_the_wheel_cannot_be_named(
+    tmp_path: Path, left_out: list[str], only: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert only.rpartition("/")[2] in left_out
+    message = r"only must name entries whose weights are installed, got '2048/DQN': the wheel"
+    with pytest.raises(ValueError, match=message):
+        main(["play", "--only", only, "2048/random"])
+    assert not list(tmp_path.iterdir())
+
+
+def test_games_whose_weights_are_not_in_the_wheel_are_not_verified(left_out: list[str]) -> None:
+    (entry,) = (each for each in entries(leaderboard_games.OWN) if each.name == left_out[1])
+    result = leaderboard.play_again(entry, [{"seed": 1}])
+    why = "not played again, its weights are not in the wheel"
+    assert result == ("DQN, 1 of seed 1...", why, False)
+
+
 def test_the_time_of_a_player_is_that_of_its_moves(monkeypatch: pytest.MonkeyPatch) -> None:
     """By a clock that goes on by a second when it is looked at, and by nine in an answer."""
     clock = [0.0]
@@ -401,7 +447,7 @@ def test_rows_and_results_are_in_the_working_folder_by_default(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match="^leaderboard has no rows of these entries"):
+    with pytest.raises(ValueError, match="leaderboard has no rows of these entries"):
         main(["report"])
     assert not list(tmp_path.iterdir())
     own = ["--entries", str(file_of(tmp_path, {"2048": {"random": ENTRIES["2048"]["random"]}}))]

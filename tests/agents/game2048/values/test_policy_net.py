@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from afterstate.agents import nets
+from afterstate.agents.files import NotInWheelError
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.values import policy_net
 from afterstate.agents.game2048.values.planes import planes
@@ -343,6 +344,16 @@ def test_baselines_play_by_their_names() -> None:
         agent, same = PolicyNetAgent(algorithm=algorithm), PolicyNetAgent(path)
         boards = random_boards(5)
         np.testing.assert_array_equal(agent.probabilities(boards), same.probabilities(boards))
+
+
+def test_the_error_for_weights_that_are_not_in_the_wheel_says_where_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(policy_net.BASELINES, "dqn", tmp_path / "dqn.safetensors")
+    with pytest.raises(NotInWheelError) as raised:
+        PolicyNetAgent(algorithm="dqn")
+    assert str(raised.value).startswith("dqn.safetensors is not in the wheel: save it from https://")
+    assert f" to {tmp_path}, or give its path as net" in str(raised.value)
 
 
 @pytest.mark.parametrize("layers", [3, 4, 1, "5"])
