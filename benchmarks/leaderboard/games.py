@@ -319,7 +319,15 @@ def process_fields() -> Row:
 @cache
 def _opponents() -> dict[str, str | None]:
     """Return the fingerprints of the opponents."""
-    return {name: fingerprint(agents.make(name)) for name in OPPONENTS}
+    return {name: _opponent(name) for name in OPPONENTS}
+
+
+def _opponent(name: str) -> str | None:
+    """Return the fingerprint of an opponent; raise ImportError that names it if it lacks torch."""
+    try:
+        return fingerprint(agents.make(name))
+    except ImportError as error:
+        raise ImportError(f"its opponent {name}: {error}") from error
 
 
 @cache

@@ -7,7 +7,7 @@ from asyncio import to_thread
 
 from fastapi import APIRouter
 
-from afterstate.web import game_daihinmin
+from afterstate.web import game_daihinmin, leaderboard
 from afterstate.web.game_daihinmin import Match
 from afterstate.web.requests import (
     Advice,
@@ -19,7 +19,7 @@ from afterstate.web.requests import (
     Turn,
     Watch,
 )
-from afterstate.web.routes.leaderboard import find_leaderboard, missing_rows
+from afterstate.web.routes.leaderboard import missing_rows
 from afterstate.web.routes.site import Me, Site, State, at_turn, checked, turn_after, unchanged
 from afterstate.web.thinking.pool import Refusal
 from afterstate.web.visitors import Visitor
@@ -48,8 +48,7 @@ async def new(body: NewMatch, me: Me, site: Site) -> Json:
 @router.post("/watch")
 async def watch(body: Watch, me: Me, site: Site) -> Json:
     """Start a match that begins with a game of the leaderboard; return it."""
-    leaderboard = find_leaderboard()
-    with missing_rows(leaderboard, body.name):
+    with missing_rows(body.name):
         match = await to_thread(leaderboard.match, body.name, body.seed, body.number)
     with site.visitors.changing(me) as games:
         match.turn = turn_after(games.match)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query
 
 from afterstate.envs.messages import shown
+from afterstate.web import leaderboard
 from afterstate.web.requests import GameName, Json
 from afterstate.web.thinking.pool import Refusal
 
@@ -19,25 +19,21 @@ router = APIRouter(prefix="/api/leaderboard")
 @router.get("/{game}")
 def table(game: GameName) -> Json:
     """Return the results of a game."""
-    leaderboard = find_leaderboard()
     try:
-        result: Json = leaderboard.table(game)
+        return leaderboard.table(game)
     except OSError:
         raise Refusal(404, leaderboard.MISSING) from None
-    return result
 
 
 @router.get("/{game}/rows")
 def played(game: GameName, name: str, first: Annotated[int, Query(ge=0, le=10**6)] = 0) -> Json:
     """Return 30 rows of a player, from `first` on."""
-    leaderboard = find_leaderboard()
-    with missing_rows(leaderboard, name):
-        result: Json = leaderboard.played(game, name, first)
-    return result
+    with missing_rows(name):
+        return leaderboard.played(game, name, first)
 
 
 @contextmanager
-def missing_rows(leaderboard: Any, name: str) -> Iterator[None]:
+def missing_rows(name: str) -> Iterator[None]:
     """Refuse a request for rows of a player that are not there."""
     try:
         yield
@@ -47,13 +43,3 @@ def missing_rows(leaderboard: Any, name: str) -> Iterator[None]:
         raise Refusal(404, leaderboard.MISSING) from None
     except ValueError as error:
         raise Refusal(422, str(error)) from None
-
-
-def find_leaderboard() -> Any:
-    """Return the module of the leaderboard, which needs another extra."""
-    try:
-        return import_module("afterstate.web.leaderboard")
-    except ModuleNotFoundError as error:
-        raise Refusal(
-            501, f'the leaderboard needs {error.name}: pip install "afterstate[examples]"'
-        ) from error

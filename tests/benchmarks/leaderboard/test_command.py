@@ -17,6 +17,7 @@ import pytest
 import afterstate.envs  # noqa: F401 - registers the environments
 from afterstate import agents
 from afterstate.agents.training.workers import Call, Workers
+from afterstate.envs.commands import EXTRAS
 from afterstate.leaderboard import command as leaderboard
 from afterstate.leaderboard import games as leaderboard_games
 from afterstate.leaderboard import row_files
@@ -113,6 +114,37 @@ def test_others_play_where_a_player_cannot_be_made(tmp_path: Path, bots: ModuleT
         str(raised.value),
     )
     assert [row["name"] for row in all_rows(tmp_path)] == ["random"] * 6
+
+
+def test_the_commands_need_the_extra_examples_and_no_torch() -> None:
+    """The modules that they import are of packages that a plain installation has, or `examples`."""
+    code = "import sys; import afterstate.leaderboard.command; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    imported = {name.partition(".")[0] for name in done.stdout.split()}
+    extras = {extra for extra, packages in EXTRAS.items() if {*packages} & imported}
+    assert {"scipy", "matplotlib", "adjustText"} <= imported
+    assert extras <= {"examples", "render", "train"}  # `examples` brings the others
+
+
+@pytest.mark.parametrize("package", ["adjustText", "matplotlib", "scipy"])
+def test_a_missing_package_of_the_commands_is_named_with_the_extra_examples(package: str) -> None:
+    code = f"import sys; sys.modules[{package!r}] = None; from afterstate import __main__ as command;"
+    code += "command.main(['leaderboard', 'report'])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 2
+    message = rf'error: the leaderboard needs {package}[.\w]*: pip install "afterstate\[examples\]"'
+    assert re.match(message, done.stderr)
+
+
+def test_games_of_daihinmin_need_the_extra_of_an_opponent(monkeypatch: pytest.MonkeyPatch) -> None:
+    def needs_torch(name: str) -> Any:
+        raise ImportError('this player needs torch: pip install "afterstate[neural]"')
+
+    leaderboard_games._opponents.cache_clear()
+    monkeypatch.setattr(agents, "make", needs_torch)
+    message = r"its opponent daihinmin-\w+: this player needs torch: .*\[neural\]"
+    with pytest.raises(ImportError, match=message):
+        leaderboard_games._opponents()
 
 
 @pytest.fixture
