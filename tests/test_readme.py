@@ -39,6 +39,26 @@ def _blocks(kind: str) -> list[Any]:
     ]
 
 
+def test_pages_install_from_the_index_and_in_a_checkout_from_there() -> None:
+    """Extras are quoted, of the package's name or of `.`; each is one of the package's."""
+    extras = set(re.findall(r"^(\w+) = \[.*\]", _optional_dependencies(), re.MULTILINE))
+    for page in (*PAGES, *sorted((ROOT / "docs").rglob("*.md"))):
+        text = page.read_text(encoding="utf-8")
+        for command in re.findall(r"(?<![\w/])pip install [^`\n]*", text):
+            match = re.fullmatch(
+                r'pip install (?:--editable )?(?:afterstate|\.|"(?:afterstate|\.)\[([\w,]+)\]")',
+                command,
+            )
+            assert match, f"{page.name}: {command}"
+            assert set((match[1] or "all").split(",")) <= extras, command
+
+
+def _optional_dependencies() -> str:
+    """Return the extras in `pyproject.toml`."""
+    configuration = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    return configuration.partition("[project.optional-dependencies]")[2].partition("\n[")[0]
+
+
 def test_readme_plays_both_games_and_trains() -> None:
     blocks = "".join(re.findall(r"```python\n(.*?)```", TEXTS["README.md"], re.DOTALL))
     for part in ("gym.make(", "agents.make(", "play_match(", "train("):
@@ -90,11 +110,11 @@ def _shown_below(block: str) -> str | None:
 
 @pytest.mark.parametrize("block", _blocks("sh"))
 def test_shell_block_runs(block: str, tmp_path: Path) -> None:
-    """`make` and `pip` only say what they would do: set up an environment, and run these tests."""
+    """`make` only says what it would do: set up an environment, and run these tests."""
     for folder in ("benchmarks", "examples"):
         (tmp_path / folder).symlink_to(ROOT / folder)
     runs = re.sub("^make", f"make --dry-run --directory {ROOT}", block, flags=re.MULTILINE)
-    runs = re.sub(r"^pip install \.", f"test -f {ROOT}/pyproject.toml", runs, flags=re.MULTILINE)
+    runs = re.sub("^pip install afterstate$", "afterstate --version", runs, flags=re.MULTILINE)
     if "make" in block and not (ROOT / "Makefile").exists():
         pytest.skip("the wheel is tested without the Makefile")
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])

@@ -128,8 +128,8 @@ def test_the_commands_need_the_extra_examples_and_no_torch() -> None:
 
 @pytest.mark.parametrize("package", ["adjustText", "matplotlib", "scipy"])
 def test_a_missing_package_of_the_commands_is_named_with_the_extra_examples(package: str) -> None:
-    code = f"import sys; sys.modules[{package!r}] = None; from afterstate import __main__ as command;"
-    code += "command.main(['leaderboard', 'report'])"
+    code = f"import sys; sys.modules[{package!r}] = None; from afterstate.__main__ import main;"
+    code += "main(['leaderboard', 'report'])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 2
     message = rf'error: the leaderboard needs {package}[.\w]*: pip install "afterstate\[examples\]"'
