@@ -130,18 +130,19 @@ def note(ranked: Sequence[Result], game: str) -> str:
     machines = ", ".join(sorted({each.machine for each in ranked}))
     text = NOTES[game].format(opponents=", ".join(OPPONENTS))
     files = f"[All numbers]({game}.csv); [share of seeds won, by pair]({game}_pairs.csv)."
-    return f"{text} CPU time of one core: {machines}. {files}"
+    return f"{text} Times are CPU times of one core: {machines}. {files}"
 
 
 NOTES = {
-    "2048": "Brackets are 95% confidence intervals by bootstrap over games; leads are over the "
-    "seeds that both players have played. Players whose lead is not significant cannot be ranked. "
+    "2048": "Brackets and leads are 95% confidence intervals by bootstrap over games; leads are "
+    "over the seeds that both players have played. Players whose lead is not significant cannot be "
+    "ranked. "
     "*batch*: games played in parallel, which is faster with neural networks. The N-tuple network "
     "plays whole games in compiled code; the others return one move per call. Blank: never "
     "reached.",
-    "daihinmin": "± and brackets are 95% confidence intervals over cycles of 100 games. Players "
-    "whose lead is not significant cannot be ranked. Always at the table: {opponents}; *before* "
-    "one of them is the share of games finished before it.",
+    "daihinmin": "Points are per 100 games; ± and leads are 95% confidence intervals over cycles "
+    "of 100 games. Players whose lead is not significant cannot be ranked. Always at the table: "
+    "{opponents}; *before* one of them is the share of games finished before it.",
 }
 """The text below the table of each game."""
 
@@ -158,20 +159,20 @@ def _table_2048(ranked: Sequence[Result]) -> str:
         median = f"{each.more['median']:,.0f}{ends}"
         speed = [str(each.batch), f"{1 / each.seconds:,.0f}", _time(each.seconds)]
         body.append([each.name, _games(each), mean, more, median, *tiles, *speed])
-    return markdown([*head, "batch", "moves/s", "CPU time per move"], body)
+    return markdown([*head, "batch", "moves/s", "time per move"], body)
 
 
 def _table_daihinmin(ranked: Sequence[Result]) -> str:
     """Return points, places, wins against each opponent, and times."""
-    head = ["player", "games", "points per 100 games", LEAD, *ORDINALS]
+    head = ["player", "games", "points", LEAD, *ORDINALS]
     ahead = [f"before {name.removeprefix('daihinmin-')}" for name in OPPONENTS]
     body = []
     for each, more in zip(ranked, leads(ranked), strict=True):
-        half = "" if np.isnan(each.high) else f" ± {each.high - each.points:.1f}"
+        half = "" if np.isnan(each.high) else f"\u00a0±\u00a0{each.high - each.points:.1f}"
         points = f"{each.points:.1f}{half}"
         shares = [_percent(each.more[name]) for name in (*ORDINALS, *OPPONENTS)]
         body.append([each.name, _games(each), points, more, *shares, _time(each.seconds)])
-    return markdown([*head, *ahead, "CPU time per decision"], body)
+    return markdown([*head, *ahead, "time per decision"], body)
 
 
 def top(ranked: Sequence[Result], game: str, n: int = 5) -> str:
@@ -198,7 +199,7 @@ def top(ranked: Sequence[Result], game: str, n: int = 5) -> str:
     return markdown(head, body)
 
 
-LEAD = "lead over next (95% CI)"
+LEAD = "lead over next"
 
 
 def leads(ranked: Sequence[Result]) -> list[str]:

@@ -26,6 +26,7 @@ function sort(table, column, descending) {
 }
 
 function makeSortable(table) {
+  table.dataset.sortable = "";
   const heads = [...table.tHead.rows[0].cells];
   heads.forEach((head, column) => {
     const button = document.createElement("button");

@@ -12,7 +12,7 @@ from tests.support.browsers import needs_browser, running
 
 pytestmark = [pytest.mark.slow, *needs_browser]
 
-SCRIPT = Path(__file__).parents[2] / "docs" / "assets" / "tables.js"
+ASSETS = Path(__file__).parents[2] / "docs" / "assets"
 ROWS = [
     ("b", "1,200 ± 30", "2 ms", "16"),
     ("c", "90 ± 5", "30 µs", "-"),
@@ -30,7 +30,7 @@ def page() -> Iterator[Any]:
     for browser in running():
         opened = browser.new_page()
         opened.set_content(f"<h1>Leaderboard</h1><div class='md-typeset'>{table}</div>")
-        opened.add_script_tag(path=SCRIPT)
+        opened.add_script_tag(path=ASSETS / "tables.js")
         yield opened
 
 
@@ -55,6 +55,16 @@ def test_a_click_sorts_and_another_one_turns_the_order(
 ) -> None:
     """Numbers begin with the largest, and cells without a value stay at the end."""
     assert (clicked(page, column), clicked(page, column)) == (first, second)
+
+
+def test_players_stay_in_view_while_a_table_is_scrolled_sideways(page: Any) -> None:
+    page.add_style_tag(path=ASSETS / "site.css")
+    scroller, cells = page.locator(".md-typeset"), page.locator("tbody tr:first-child td")
+    scroller.evaluate("each => Object.assign(each.style, {width: '160px', overflowX: 'auto'})")
+    score = cells.nth(1).bounding_box()["x"]
+    scroller.evaluate("each => { each.scrollLeft = 40; }")
+    assert cells.nth(0).bounding_box()["x"] == scroller.bounding_box()["x"]
+    assert cells.nth(1).bounding_box()["x"] == score - 40
 
 
 def test_texts_among_numbers_come_after_them(page: Any) -> None:
