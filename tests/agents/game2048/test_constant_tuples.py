@@ -29,14 +29,14 @@ from tests.support.game2048.tuple_networks import drawn_boards, words
 pytestmark = pytest.mark.slow  # numba takes a minute for each class of networks
 
 OPTIONS: list[dict[str, Any]] = [
-    {},
-    {"stages": [64], "promote": True},
     {"downgrade": 64},
-    {"fixed_point": True},
+    {"fixed_point": True, "stages": [64], "promote": True},
 ]
 MORE_OPTIONS: list[dict[str, Any]] = [
+    {},
     {"stages": [32]},
-    {"fixed_point": True, "stages": [64], "promote": True},
+    {"stages": [64], "promote": True},
+    {"fixed_point": True},
 ]
 LEARNING = [
     NTupleSettings(),
