@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from importlib.metadata import metadata
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,8 @@ PAGES = {
 }
 """The text of each page, by its path."""
 SLOW = {
+    "command.md",
+    "index.md",
     "leaderboard.md",
     "learning.md",
     "players.md",
@@ -29,10 +32,17 @@ SLOW = {
     "tutorials/own_value_function.md",
     "tutorials/ppo_dqn.md",
     "tutorials/reproduce_paper.md",
+    "web.md",
 }
 """Pages that take longer than a few seconds."""
-EXTRAS = {"torch": "torch", "sb3_contrib": "sb3", "stable_baselines3": "sb3"}
-"""Imports of pages that not every installation has."""
+EXTRAS = {
+    "fastapi": r"^afterstate web",
+    "moviepy": r"\bRecordVideo\b|\.mp4\b",
+    "sb3_contrib": r"^(import|from) sb3_contrib\b",
+    "stable_baselines3": r"^(import|from) stable_baselines3\b",
+    "torch": r"^(import|from) torch\b",
+}
+"""Modules that not every installation has, each with what pages that need it have."""
 
 
 def _runnable() -> list[object]:
@@ -53,10 +63,27 @@ def test_all_blocks_are_of_a_kind_that_runs(name: str) -> None:
     assert {mark for block in listed for mark in block.marks} <= set(MARKS)
 
 
+@pytest.mark.parametrize("name", PAGES)
+def test_blocks_run_or_say_why_not(name: str) -> None:
+    listed = list(blocks(PAGES[name]))
+    assert [b.line for b in listed if ("skip" in b.marks) != bool(b.reason)] == []
+    runs = [b for b in listed if b.kind in ("python", "sh") and not b.reason and not b.title]
+    shown = [b.shown for b in runs if b.shown and "serves" not in b.marks]
+    assert [b.line for b in listed if b.kind == "text" and b.code not in shown] == []
+    assert [b.line for b in listed if b.kind == "json" and not b.title] == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_extras_that_a_page_installs_exist(name: str) -> None:
+    named = ",".join(re.findall(r"afterstate\[([\w,]+)\]", PAGES[name]))
+    known = metadata("afterstate").get_all("Provides-Extra") or []
+    assert set(filter(None, named.split(","))) <= set(known)
+
+
 @pytest.mark.parametrize("name", _runnable())
 def test_code_of_a_page_runs_and_prints_what_the_page_shows(name: str, tmp_path: Path) -> None:
-    for module in EXTRAS:
-        if re.search(rf"^(import|from) {module}\b", PAGES[name], re.MULTILINE):
+    for module, used in EXTRAS.items():
+        if re.search(used, PAGES[name], re.MULTILINE):
             pytest.importorskip(module)
     script = Path(__file__).parent / "run_page.py"
     command = [sys.executable, str(script), str(DOCS / name)]
