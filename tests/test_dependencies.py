@@ -97,8 +97,15 @@ def install(folder: Path, extras: str, resolution: str, *options: object) -> Pat
     return source
 
 
-def assert_passes(source: Path, tests: list[str]) -> None:
-    """Run tests with the package that was installed next to a copy of the sources."""
+def with_local_torch(folder: Path) -> tuple[object, ...]:
+    """Return the options of uv that install the torch for CPUs of this environment."""
+    torch, wheels = local_torch()
+    (folder / "torch.txt").write_text(f"torch=={torch}\n")
+    return ("--find-links", wheels, "--constraint", folder / "torch.txt")
+
+
+def assert_passes(source: Path, tests: list[str]) -> str:
+    """Run tests with the package installed next to a copy of the sources; return the output."""
     # New versions of other packages warn that those below them are old.
     options = ("-q", "-o", "filterwarnings=default", "--rootdir", str(source))
     kernels = os.environ | {"NUMBA_CACHE_DIR": str(source.parent / "kernels")}
@@ -107,6 +114,7 @@ def assert_passes(source: Path, tests: list[str]) -> None:
     run = subprocess.run(command, cwd=source, env=kernels, capture_output=True, text=True)
     assert run.returncode == 0, run.stdout[-5000:]
     assert "no tests ran" not in run.stdout
+    return run.stdout
 
 
 @pytest.mark.index
@@ -121,15 +129,21 @@ def test_the_package_works_with_other_versions(tmp_path: Path, resolution: str) 
 @pytest.mark.slow
 @needs_uv
 def test_extras_work_with_their_lowest_versions_and_this_torch(tmp_path: Path) -> None:
-    torch, folder = local_torch()
-    (tmp_path / "torch.txt").write_text(f"torch=={torch}\n")
-    options = ("--find-links", folder, "--constraint", tmp_path / "torch.txt")
-    source = install(tmp_path, "all", "lowest-direct", *options)
+    source = install(tmp_path, "all", "lowest-direct", *with_local_torch(tmp_path))
     listed = uv("pip", "freeze", "--python", tmp_path / "venv" / "bin" / "python")
     for name in ("safetensors", "stable-baselines3", "sb3-contrib", "matplotlib", "pandas"):
         lowest = re.search(rf'"{name}>=([\d.]+)"', (source / "pyproject.toml").read_text())
         assert lowest and f"{name}=={lowest[1]}" in listed, name
     assert_passes(source, TESTS_OF_EXTRAS)
+
+
+@pytest.mark.index
+@pytest.mark.slow
+@needs_uv
+def test_wrappers_of_other_libraries_work(tmp_path: Path) -> None:
+    libraries = ("ray[rllib]", "supersuit", "tianshou")
+    source = install(tmp_path, "neural", "highest", *with_local_torch(tmp_path), *libraries)
+    assert "skipped" not in assert_passes(source, ["tests/test_wrappers_of_the_field.py"])
 
 
 @pytest.mark.index

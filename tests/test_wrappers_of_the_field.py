@@ -1,4 +1,7 @@
-"""Wrappers of RLlib, SuperSuit and Tianshou play whole games of Daihinmin, where they install."""
+"""Wrappers of RLlib, SuperSuit and Tianshou play whole games of Daihinmin.
+
+`test_dependencies.py` installs them and runs these tests.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import numpy as np
 import pytest
 
 from afterstate.envs import daihinmin_v0
+from tests.docs.run_page import ROOT, blocks
 
 REWARDS = [1.0, 2.0, 3.0, 4.0, 5.0]
 
@@ -24,6 +28,14 @@ def _own_warnings() -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
+
+
+def test_the_page_shows_all_wrappers() -> None:
+    for library in ("ray.rllib", "supersuit", "tianshou"):
+        pytest.importorskip(library)
+    page = ROOT / "docs" / "environments" / "daihinmin.md"
+    (block,) = (b for b in blocks(page.read_text(encoding="utf-8")) if "supersuit" in b.code)
+    exec(block.code, {})
 
 
 def test_tianshou_plays_a_game() -> None:
