@@ -2,8 +2,10 @@
 
     python examples/daihinmin.py
 
-The heuristic player meets four of the competition's sample clients: one game in the PettingZoo
-environment, printed and drawn action by action, then a match in cycles of 100 games.
+The heuristic player meets four of the competition's sample clients: some games in the PettingZoo
+environment, whose actions are printed and of which the last is drawn, with its classes, exchange
+and points; then a match in cycles of 100 games. `docs/daihinmin.gif` is the animation of
+`python examples/daihinmin.py --smoke --out docs`.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ from afterstate.envs import daihinmin_v0, pictures
 from afterstate.envs.daihinmin.players import Player, actions_of
 
 NAMES = ("heuristic", "sample", "sample", "sample", "sample")
+GAMES = 3
+"""Games in the environment."""
 
 
 @dataclass
@@ -38,21 +42,21 @@ class Args:
 
 
 def watch(players: list[Player], names: Sequence[str], seed: int, file: Path) -> None:
-    """Play one game in the environment, print its actions and write an animation."""
-    env = daihinmin_v0.env(render_mode="rgb_array")
+    """Play games in the environment, print all actions and write the last game as animation."""
+    env = daihinmin_v0.env(games=GAMES, render_mode="rgb_array")
     env.reset(seed=seed)
-    frames = [env.render()]
+    frames = []
     for agent in env.agent_iter():
-        _, reward, terminated, _, _ = env.last()
-        if terminated:
-            print(f"{agent} has {reward:g} points")
+        seat, view = env.possible_agents.index(agent), env.view(agent)
+        if env.terminations[agent]:
+            print(f"{agent} has {view['points'][seat]} points")
             env.step(None)
             continue
-        seat = env.possible_agents.index(agent)
-        for action in actions_of(players[seat], env.view(agent)):
+        for action in actions_of(players[seat], view):
             env.step(action)
         print(f"{agent} {names[seat]}: {env.infos[agent]['play']}")
-        frames.append(env.render())
+        if env.view(agent)["number"] == GAMES:
+            frames.append(env.render())
     pictures.gif(frames, file, fps=1.5)
 
 

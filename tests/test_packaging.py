@@ -106,4 +106,4 @@ def test_the_example_of_daihinmin_draws_a_game_and_plays_a_match(tmp_path: Path)
     assert (tmp_path / "daihinmin.gif").stat().st_size > 100_000
     points = re.findall(r"^\w+ +(\d\.\d\d) points a game$", run.stdout, re.MULTILINE)
     assert len(points) == 5 and abs(sum(map(float, points)) - 15) < 0.05
-    assert len(re.findall(r"^player_\d has \d points$", run.stdout, re.MULTILINE)) == 5
+    assert len(re.findall(r"^player_\d has \d+ points$", run.stdout, re.MULTILINE)) == 5

@@ -12,14 +12,17 @@ whole game player 0) at the bottom:
     |             [hand 0]              |
     +-----------------------------------+
 
-Pillow is imported by the functions that need it.
+Text has cards in notation (`S8 JO=HT`), as players type them. Pixels have them as on cards (8♠
+joker=10♥), and below each hand what its player did in this trick, or in the last one while the
+table is empty. Pillow is imported by the functions that need it.
 """
 
 from __future__ import annotations
 
 import math
+import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,7 +31,15 @@ import numpy as np
 from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.arguments import check_fields, check_names
 from afterstate.envs.daihinmin.cards import JOKER, RANKS
-from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, seat_of
+from afterstate.envs.daihinmin.rules import (
+    N_PLAYERS,
+    Game,
+    advance,
+    lay,
+    rewind,
+    seat_of,
+    skip,
+)
 from afterstate.envs.daihinmin.views import known_cards
 from afterstate.envs.pictures import Pixels, font, require_extra
 
@@ -44,6 +55,10 @@ PLACES = ("1st", "2nd", "3rd", "4th", "5th")
 
 WIDTH, HEIGHT = 960, 640
 """Size of a picture in pixels."""
+
+_SUITS = "♠♥♦♣"
+_SIGN = {sign: suit for suit, sign in enumerate(_SUITS)}
+_RANKS = {"T": "10", "-": "<3", "+": ">2"}  # others are themselves
 
 _SEATS = ((480, 488), (180, 236), (270, 30), (690, 30), (780, 236))  # top middle of each
 _FIELD = (480, 300)
@@ -68,7 +83,7 @@ class _Seat(NamedTuple):
     status: str  # place, "passed", or ""
     in_turn: bool
     shown: int  # cards that lie face up
-    last: str  # last play in this game, or ""
+    last: str  # last play or pass in this trick, or ""
 
 
 def ansi(game: Game, names: Sequence[str] = NAMES) -> str:
@@ -110,7 +125,7 @@ def rgb_array(game: Game, names: Sequence[str] = NAMES) -> Pixels:
     _draw_field(image, int(game["field"]))
     x, y = _FIELD
     _write(image, (x, y - 78), f"game {int(game['number'])}", 17, _DIM)
-    _write(image, (x, y + 72), _field_text(game, names), 16, _PLATE_COLOR)
+    _write(image, (x, y + 72), _field_text(game, names, as_on_cards), 16, _PLATE_COLOR)
     _draw_flags(image, _flags(game), y + 104)
     return np.array(image)
 
@@ -125,7 +140,7 @@ def _seats(game: Game, names: Sequence[str]) -> list[_Seat]:
     """Return the players in the order of play, the viewer or player 0 first."""
     first = seat_of(game, max(int(game["viewer"]), 0))
     order = [int(game["seats"][(first + i) % N_PLAYERS]) for i in range(N_PLAYERS)]
-    last = dict(_actions(game))
+    last = _trick(game)
     return [
         _Seat(
             name=names[player],
@@ -139,6 +154,21 @@ def _seats(game: Game, names: Sequence[str]) -> list[_Seat]:
         )
         for player in order
     ]
+
+
+def _trick(game: Game) -> dict[int, str]:
+    """Return each player's last action in the trick, or in the last one if none has begun."""
+    again, trick, has_ended = game.copy(), dict[int, str](), False
+    rewind(again)
+    for player, text in _actions(game):
+        trick = {} if has_ended else trick
+        trick[player], again["turn"] = text, player
+        if text == plays.text(plays.PASS):
+            skip(again)
+        else:
+            lay(again, plays.parse(text))
+        has_ended = advance(again)
+    return trick
 
 
 def _shown(game: Game, player: int) -> int:
@@ -187,16 +217,35 @@ def _heading(game: Game) -> str:
     return ", ".join([f"game {int(game['number'])}", *_flags(game)])
 
 
-def _field_text(game: Game, names: Sequence[str]) -> str:
-    """Return the play on the field, or what happens at an empty field."""
+def as_on_cards(notation: str) -> str:
+    """Return cards or a play in notation as on cards: ranks, signs of suits, and the joker.
+
+    >>> as_on_cards("S8 JO=HT"), as_on_cards("JO"), as_on_cards("JO=D- D3 D4"), as_on_cards("JO=X4")
+    ('8♠ joker=10♥', 'joker', 'joker=<3♦ 3♦ 4♦', 'joker=4')
+    """
+    return " ".join(map(_as_on_card, notation.split()))
+
+
+def _as_on_card(word: str) -> str:
+    """Return a word of the notation as on cards."""
+    joker, _, card = word.rpartition("=")
+    if card in ("JO", "pass"):
+        return "joker" if card == "JO" else card
+    suit, rank = card
+    name = _RANKS.get(rank, rank) + ("" if suit == "X" else _SUITS[cards.SUITS.index(suit)])
+    return f"joker={name}" if joker else name
+
+
+def _field_text(game: Game, names: Sequence[str], written: Callable[[str], str] = str) -> str:
+    """Return the play on the field, or what happens at an empty field, with cards so written."""
     if game["to_give"]:
-        gift = f", has chosen {cards.text(game['gift'])}" if game["gift"] else ""
+        gift = f", has chosen {written(cards.text(game['gift']))}" if game["gift"] else ""
         return f"{names[game['turn']]} gives {int(game['to_give'])}{gift}"
     if game["turn"] < 0:
         return "the game is over"
     if not game["field"]:
         return f"empty, to lead: {names[game['turn']]}"
-    return f"{plays.text(game['field'])} of {names[game['last']]}"
+    return f"{written(plays.text(game['field']))} of {names[game['last']]}"
 
 
 def _row(seat: _Seat) -> str:
@@ -218,7 +267,7 @@ def _draw_seat(image: Image.Image, seat: _Seat, x: int, y: int) -> None:
     for i, card in enumerate(faces):
         sprite = _card(card, "", _CARD)
         image.paste(sprite, (left + _FAN * i, y + _PLATE[1] + 8), sprite)
-    _write(image, (x, y + _PLATE[1] + height + 25), seat.last, 17, _PAPER)
+    _write(image, (x, y + _PLATE[1] + height + 25), as_on_cards(seat.last), 17, _PAPER)
 
 
 def _draw_plate(image: Image.Image, seat: _Seat, x: int, y: int) -> None:
@@ -233,7 +282,7 @@ def _draw_plate(image: Image.Image, seat: _Seat, x: int, y: int) -> None:
     sprite = _pill(_PLATE, color)
     image.paste(sprite, (left, y), sprite)
     _write(image, (left + 14, middle), seat.name, 17, _INK, "lm")
-    points = f"{seat.points} point{'s' * (seat.points != 1)}" if seat.points else ""
+    points = f"{seat.points} point{'s' * (seat.points != 1)}"
     _write(image, (x + 30, middle), ", ".join(filter(None, (seat.rank, points))), 15, _RANK)
     count = str(seat.left) if passed or not seat.status else seat.status
     _write(image, (left + width - 14, middle), count, 17, _INK, "rm")
@@ -246,7 +295,8 @@ def _draw_field(image: Image.Image, play: int) -> None:
     laid = [(column, row, 4 * (column - 1) + row, "") for row, column in naturals]
     if joker is not None:
         row, column = joker
-        laid.append((column, row, JOKER, "" if lone else (cards.SUITS + "X")[row] + RANKS[column]))
+        name = (cards.SUITS + "X")[row] + RANKS[column]
+        laid.append((column, row, JOKER, "" if lone else _as_on_card(name)))
     width, height = _FIELD_CARD
     step = min(width + 8, (_SPREAD - width) // max(len(laid) - 1, 1))
     left = _FIELD[0] - (step * (len(laid) - 1) + width) // 2
@@ -272,8 +322,27 @@ def _write(
     fill: str,
     anchor: str = "mm",
 ) -> None:
-    """Draw text, by default with its middle at a point."""
-    _pillow().ImageDraw.Draw(image).text(at, text, fill, font(size), anchor=anchor)
+    """Draw text with signs of suits, by default with its middle at a point."""
+    pen = _pillow().ImageDraw.Draw(image)
+    parts, side = re.split(f"([{_SUITS}])", text), round(0.8 * size)
+    widths = [side if part in _SIGN else pen.textlength(part, font(size)) for part in parts]
+    x, y = at[0] - {"l": 0.0, "m": 0.5, "r": 1.0}[anchor[0]] * sum(widths), at[1]
+    for part, width in zip(parts, widths, strict=True):
+        if part in _SIGN:
+            sprite = _sign(_SIGN[part], side, fill)
+            image.paste(sprite, (round(x), round(y - side / 2)), sprite)
+        else:
+            pen.text((x, y), part, fill, font(size), "l" + anchor[1:])
+        x += width
+
+
+@cache
+def _sign(suit: int, side: int, fill: str) -> Any:
+    """Return the sign of a suit in a square; it is shared, do not write to it."""
+    fine = _pillow().Image.new("RGBA", (_FINE * side, _FINE * side))
+    middle = _FINE * side / 2
+    _draw_suit(_pillow().ImageDraw.Draw(fine), suit, middle, middle, 0.9 * _FINE * side, fill)
+    return fine.reduce(_FINE)
 
 
 @cache
@@ -305,7 +374,10 @@ def _card(card: int | None, stands_for: str, size: tuple[int, int]) -> Any:
     if card is None:
         _draw_back(pen, *fine.size)
     else:
-        _draw_face(pen, card, stands_for, *fine.size)
+        _draw_face(pen, card, *fine.size)
+        if stands_for:
+            at = 0.66 * fine.width, 0.17 * fine.height
+            _write(fine, at, stands_for, 0.3 * fine.width, _VIOLET)
     return fine.reduce(_FINE)
 
 
@@ -320,19 +392,19 @@ def _draw_back(pen: ImageDraw.ImageDraw, width: int, height: int) -> None:
         pen.line((2 * edge, y, width - 2 * edge, y), _BACK_LINE, _FINE // 2)
 
 
-def _draw_face(
-    pen: ImageDraw.ImageDraw, card: int, stands_for: str, width: int, height: int
-) -> None:
-    """Draw the face of a card: rank and suit in the corner that a fan shows, and a large suit."""
+def _draw_face(pen: ImageDraw.ImageDraw, card: int, width: int, height: int) -> None:
+    """Draw the face of a card: its name in the corner that a fan shows, and a large sign."""
     suit = 4 if card == JOKER else card % 4
-    color = (_INK, _RED, _RED, _INK, _VIOLET)[suit]
-    rank = "JK" if card == JOKER else RANKS[card // 4 + 1].replace("T", "10")
-    corner = 0.24 * width
-    pen.text((corner, 0.17 * height), rank, color, font(0.36 * width), "mm", stroke_width=_FINE / 4)
-    _draw_suit(pen, suit, corner, 0.38 * height, 0.26 * width, color)
+    color, corner = (_INK, _RED, _RED, _INK, _VIOLET)[suit], 0.24 * width
+    if card == JOKER:
+        for i, letter in enumerate("JOKER"):
+            place = corner, (0.12 + 0.15 * i) * height
+            pen.text(place, letter, color, font(0.22 * width), "mm", stroke_width=_FINE / 8)
+    else:
+        rank, bold = RANKS[card // 4 + 1].replace("T", "10"), _FINE / 4
+        pen.text((corner, 0.17 * height), rank, color, font(0.36 * width), "mm", stroke_width=bold)
+        _draw_suit(pen, suit, corner, 0.38 * height, 0.26 * width, color)
     _draw_suit(pen, suit, 0.62 * width, 0.7 * height, 0.5 * width, color)
-    if stands_for:
-        pen.text((0.73 * width, 0.17 * height), stands_for, color, font(0.27 * width), "mm")
 
 
 def _draw_suit(

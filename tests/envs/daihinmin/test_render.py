@@ -13,7 +13,7 @@ from gymnasium.error import DependencyNotInstalled
 from afterstate.envs.daihinmin import cards, plays, render
 from afterstate.envs.daihinmin.env import raw_env
 from afterstate.envs.daihinmin.match import new_match, next_game
-from afterstate.envs.daihinmin.rules import Game, draw_play, give, lay, play
+from afterstate.envs.daihinmin.rules import Game, advance, draw_play, give, lay, play, submit
 from afterstate.envs.daihinmin.views import view
 from tests.support.env_checks import assert_same, by_duplicate
 
@@ -112,6 +112,61 @@ def test_pictures_have_one_size_and_are_copies() -> None:
     before = picture.copy()
     picture[:] = 0
     assert_same(render.rgb_array(game), before)
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the texts that are written into pictures from here on."""
+    pytest.importorskip("PIL")
+    texts, write = list[str](), render._write
+
+    def record(image: Any, at: Any, text: str, *more: Any) -> None:
+        texts.append(text)
+        write(image, at, text, *more)
+
+    monkeypatch.setattr(render, "_write", record)
+    return texts
+
+
+def test_pictures_have_class_and_points_of_each_player(written: list[str]) -> None:
+    game = dealt()
+    render.rgb_array(game)
+    assert written.count("0 points") == 5
+    written.clear()
+    game["classes"], game["points"] = [4, 3, 2, 1, 0], [1, 20, 300, 4000, 5]
+    render.rgb_array(game)
+    shown = [text for text in written if "point" in text]
+    classes = [*render.CLASSES[::-1]]
+    points = ["1 point", "20 points", "300 points", "4000 points", "5 points"]
+    assert shown == [f"{a}, {b}" for a, b in zip(classes, points, strict=True)]
+
+
+def test_pictures_write_plays_as_on_cards(written: list[str]) -> None:
+    game = dealt()
+    game["hands"][0] = cards.DECK
+    lay(game, plays.parse("ST JO=CT"))
+    render.rgb_array(game)
+    assert {"10♠ joker=10♣", "10♠ joker=10♣ of player_0"} <= {*written}
+    game["to_give"], game["gift"] = 2, cards.parse("JO H2")
+    written.clear()
+    render.rgb_array(game)
+    assert "player_0 gives 2, has chosen joker 2♥" in written
+
+
+def test_pictures_have_the_actions_of_this_trick(written: list[str]) -> None:
+    """Those of the trick before, while the table is empty."""
+    game, out = dealt(), np.empty(plays.N_PLAYS, np.int64)
+    trick, has_ended = dict[int, str](), False
+    while game["turn"] >= 0:
+        player, action = int(game["turn"]), draw_play(game, out)
+        trick = {} if has_ended else trick
+        trick[player] = render.as_on_cards(plays.text(action))
+        submit(game, action)
+        has_ended = advance(game)
+        written.clear()
+        render.rgb_array(game)
+        below = [text for text in written if text == "" or text in trick.values()]
+        assert below == [trick.get(player, "") for player in range(5)]
 
 
 def test_every_card_looks_different() -> None:
