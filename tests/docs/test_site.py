@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from importlib.metadata import metadata
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,15 @@ def test_pages_load_nothing_from_other_places(site: Path) -> None:
         assert loaded == [], page
     for sheet in site.rglob("*.css"):
         assert not re.search(r"url\(\"?https?:|@import", sheet.read_text(encoding="utf-8")), sheet
+
+
+def test_pages_link_to_the_repository(site: Path) -> None:
+    urls = (each.split(", ") for each in metadata("afterstate").get_all("Project-URL") or [])
+    homepage = dict(urls)["Homepage"]
+    for page in ("index.html", "players/index.html"):
+        text = (site / page).read_text(encoding="utf-8")
+        assert re.search(rf'<a href="?{homepage}"? [^>]*class="?md-social__link', text), page
+        assert "data-md-component=source" not in text.replace('"', "")
 
 
 def test_pictures_of_pages_are_small(site: Path) -> None:
