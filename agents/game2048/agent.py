@@ -39,8 +39,6 @@ class Agent(ABC):
         if array.ndim > 1:
             expected = "boards must be words, one or a list of them"
             raise ValueError(f"{expected}, got shape {array.shape}: predict takes observations")
-        if not array.flags.writeable:  # kernels take no read-only arrays
-            array = array.copy()
         return self._act(array.reshape(-1)).reshape(array.shape)
 
     @abstractmethod

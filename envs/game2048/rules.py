@@ -463,7 +463,7 @@ def cells(words: Any, rows: int = 4, cols: int = 4) -> Cells:
 
 
 def check_words(words: Any, rows: int, cols: int) -> Words:
-    """Return board words as `uint64[...]`.
+    """Return board words as `uint64[...]`, a copy of a read-only array, which kernels do not take.
 
     Raises:
         ValueError: not integers of 64 bits, a wrong size, a tile outside the board, or exponents,
@@ -479,7 +479,7 @@ def check_words(words: Any, rows: int, cols: int) -> Words:
         fits = is_wide and not (boards.dtype.kind == "i" and (boards < 0).any())
     if not fits:
         raise ValueError(f"a board word must be an integer in 0..2**64 - 1, got {shown(words)}")
-    boards = np.asarray(boards, np.uint64, order="C")
+    boards = np.require(boards, np.uint64, "CW")
     if boards.shape[-2:] == (rows, cols) and boards.any() and (boards <= MAX_EXPONENT).all():
         raise ValueError("boards must be board words, got exponents: see `rules.words`")
     if (boards & np.uint64(~(15 * field(rows, cols)) & (1 << 64) - 1)).any():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from afterstate import agents
+from afterstate.envs.game2048.rules import check_words
 
 RECORD = np.zeros(1, [("a", "f8"), ("b", "U3")])[0]
 HUGE = 10**400
@@ -79,6 +80,7 @@ def test_boards_may_be_read_only(name: str) -> None:
     player = agents.make(name, **settings, **({"seed": 1} if not settings else {}))
     read_only = np.frombuffer(boards.tobytes(), np.uint64)
     assert not read_only.flags.writeable
+    assert check_words(read_only, 4, 4).flags.writeable  # kernels compile for such arrays only
     assert player.act(read_only).tolist() == expected.act(boards).tolist()
 
 
