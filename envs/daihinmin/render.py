@@ -125,7 +125,7 @@ def rgb_array(game: Game, names: Sequence[str] = NAMES) -> Pixels:
     _draw_field(image, int(game["field"]))
     x, y = _FIELD
     _write(image, (x, y - 78), f"game {int(game['number'])}", 17, _DIM)
-    _write(image, (x, y + 72), _field_text(game, names, as_on_cards), 16, _PLATE_COLOR)
+    _write(image, (x, y + 72), _field_text(game, names, _as_on_cards), 16, _PLATE_COLOR)
     _draw_flags(image, _flags(game), y + 104)
     return np.array(image)
 
@@ -217,11 +217,11 @@ def _heading(game: Game) -> str:
     return ", ".join([f"game {int(game['number'])}", *_flags(game)])
 
 
-def as_on_cards(notation: str) -> str:
+def _as_on_cards(notation: str) -> str:
     """Return cards or a play in notation as on cards: ranks, signs of suits, and the joker.
 
-    >>> as_on_cards("S8 JO=HT"), as_on_cards("JO"), as_on_cards("JO=D- D3 D4"), as_on_cards("JO=X4")
-    ('8♠ joker=10♥', 'joker', 'joker=<3♦ 3♦ 4♦', 'joker=4')
+    >>> [_as_on_cards(each) for each in ("S8 JO=HT", "JO", "JO=D- D3 D4", "JO=X4")]
+    ['8♠ joker=10♥', 'joker', 'joker=<3♦ 3♦ 4♦', 'joker=4']
     """
     return " ".join(map(_as_on_card, notation.split()))
 
@@ -267,7 +267,7 @@ def _draw_seat(image: Image.Image, seat: _Seat, x: int, y: int) -> None:
     for i, card in enumerate(faces):
         sprite = _card(card, "", _CARD)
         image.paste(sprite, (left + _FAN * i, y + _PLATE[1] + 8), sprite)
-    _write(image, (x, y + _PLATE[1] + height + 25), as_on_cards(seat.last), 17, _PAPER)
+    _write(image, (x, y + _PLATE[1] + height + 25), _as_on_cards(seat.last), 17, _PAPER)
 
 
 def _draw_plate(image: Image.Image, seat: _Seat, x: int, y: int) -> None:

@@ -160,7 +160,7 @@ def test_pictures_have_the_actions_of_this_trick(written: list[str]) -> None:
     while game["turn"] >= 0:
         player, action = int(game["turn"]), draw_play(game, out)
         trick = {} if has_ended else trick
-        trick[player] = render.as_on_cards(plays.text(action))
+        trick[player] = render._as_on_cards(plays.text(action))
         submit(game, action)
         has_ended = advance(game)
         written.clear()
