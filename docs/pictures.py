@@ -23,7 +23,7 @@ from afterstate.envs.daihinmin.rules import Game
 FOLDER = Path(__file__).parent / "pictures"
 NAMES = ("Ann", "Bob", "Cora", "Dan", "Eva")
 """Names of the players, by number; they sit and play in this order."""
-FIELD = (322, 240, 638, 422)
+FIELD = (332, 240, 628, 422)
 """The middle of the table: left, top, right and bottom in pixels."""
 COLORS = 48
 
