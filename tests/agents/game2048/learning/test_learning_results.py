@@ -283,7 +283,9 @@ def test_every_learner_is_far_better_than_random_moves() -> None:
     [
         pytest.param(NTupleSettings(), 20_000_000, 59_600, marks=pytest.mark.exhaustive),
         pytest.param(NTupleSettings(lam=0.0), 18_000_000, 51_800, marks=pytest.mark.exhaustive),
-        (NTupleSettings(order="forward"), 16_000_000, 45_000),
+        pytest.param(
+            *(NTupleSettings(order="forward"), 16_000_000, 45_000), marks=pytest.mark.exhaustive
+        ),
         (NTupleSettings("td", "forward"), 8_900_000, 21_700),
     ],
     ids=["TC(0.5)", "TC backward", "TC forward", "TD(0)"],
