@@ -351,7 +351,7 @@ EXTRAS = {
     "sb3": ("stable_baselines3", "sb3_contrib"),
     "web": ("fastapi", "uvicorn"),
     "ray": ("ray",),
-    "examples": ("adjustText", "matplotlib", "pandas", "scipy", "tensorboard", "yaml"),
+    "examples": ("matplotlib", "pandas", "scipy", "tensorboard", "yaml"),
 }
 """Packages that only an extra installs."""
 

@@ -55,6 +55,7 @@ from afterstate.leaderboard.games import (
     process_fields,
 )
 from afterstate.leaderboard.options import Play, Readme, Report, Tournament, Verify
+from afterstate.leaderboard.results import Result, result
 from afterstate.leaderboard.row_files import Row
 from afterstate.leaderboard.rows import (
     PLAYER_FIELDS,
@@ -65,7 +66,7 @@ from afterstate.leaderboard.rows import (
     read,
     rows_file,
 )
-from afterstate.leaderboard.tables import Result, result, write
+from afterstate.leaderboard.tables import write
 
 README, PAGE = ROOT / "README.md", ROOT / "docs" / "leaderboard.md"
 PUBLISHED = ROOT / "benchmarks" / "results" / "leaderboard"

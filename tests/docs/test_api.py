@@ -32,7 +32,7 @@ INTERNAL = {
     "afterstate.agents.game2048.players",
     "afterstate.agents.daihinmin.players",
     *(f"afterstate.leaderboard.{name}" for name in ("__main__", "command", "options")),
-    *(f"afterstate.leaderboard.{name}" for name in ("figures", "machine")),
+    "afterstate.leaderboard.machine",
 }
 """Modules and packages that users do not call from Python."""
 

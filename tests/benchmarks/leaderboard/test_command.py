@@ -122,11 +122,11 @@ def test_the_commands_need_the_extra_examples_and_no_torch() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     imported = {name.partition(".")[0] for name in done.stdout.split()}
     extras = {extra for extra, packages in EXTRAS.items() if {*packages} & imported}
-    assert {"scipy", "matplotlib", "adjustText"} <= imported
+    assert {"scipy", "matplotlib"} <= imported
     assert extras <= {"examples", "render", "train"}  # `examples` brings the others
 
 
-@pytest.mark.parametrize("package", ["adjustText", "matplotlib", "scipy"])
+@pytest.mark.parametrize("package", ["matplotlib", "scipy"])
 def test_a_missing_package_of_the_commands_is_named_with_the_extra_examples(package: str) -> None:
     code = f"import sys; sys.modules[{package!r}] = None; from afterstate.__main__ import main;"
     code += "main(['leaderboard', 'report'])"

@@ -18,9 +18,10 @@ from afterstate.leaderboard.games import (
     process_fields,
     seeds,
 )
+from afterstate.leaderboard.results import Result, front, result
 from afterstate.leaderboard.row_files import Row
 from afterstate.leaderboard.rows import games, missing, row_error
-from afterstate.leaderboard.tables import Result, as_csv, front, pairs, result, table
+from afterstate.leaderboard.tables import as_csv, pairs, table
 
 RANDOM = Entry("2048", "random", "random", {}, 2)
 SAMPLE = Entry("daihinmin", "the sample client", "daihinmin-sample", {}, 1)
