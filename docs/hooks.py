@@ -8,6 +8,8 @@ On the site,
 - any other file, such as a figure or a table of results, is copied.
 
 All of them are below `repository/`, except for the contributing guide and the changelog.
+
+In the reference, doctests of docstrings become blocks of code (`Doctests`).
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import griffe
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parent.parent
@@ -29,8 +32,18 @@ RENAMED = {
 """Files of the repository's root that have a page of their own on the site."""
 
 _LINK = re.compile(r"(\]\()([^)\s#]+)?(#[^)\s]*)?(\))")
+_DOCTEST = re.compile(r"^>>> .*(?:\n.+)*", re.MULTILINE)
 _FENCE = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
 _origins: dict[str, Path] = {}  # of the added pages, by their path on the site
+
+
+class Doctests(griffe.Extension):
+    """Fences doctests, which Markdown takes for quotations."""
+
+    def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
+        """Fence the doctests of a docstring."""
+        if obj.docstring is not None:
+            obj.docstring.value = _DOCTEST.sub("```pycon\n\\g<0>\n```", obj.docstring.value)
 
 
 def on_files(files: Files, config: Any) -> Files:

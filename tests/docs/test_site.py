@@ -37,6 +37,12 @@ def test_pages_load_nothing_from_other_places(site: Path) -> None:
         assert not re.search(r"url\(\"?https?:|@import", sheet.read_text(encoding="utf-8")), sheet
 
 
+def test_doctests_of_the_reference_are_code(site: Path) -> None:
+    texts = [page.read_text(encoding="utf-8") for page in (site / "api").rglob("index.html")]
+    assert any('<span class="gp">' in text for text in texts)
+    assert [text.count("<blockquote>") for text in texts] == [0] * len(texts)
+
+
 def test_pages_link_to_the_repository(site: Path) -> None:
     urls = (each.split(", ") for each in metadata("afterstate").get_all("Project-URL") or [])
     homepage = dict(urls)["Homepage"]

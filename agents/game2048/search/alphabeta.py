@@ -254,7 +254,7 @@ def search_to(board: Word, depth: int, search: Search) -> tuple[int, float, int]
 
     Args:
         board: before a move.
-        depth: >= 1.
+        depth: moves to search, 1 or more.
         search: is written to: counts, and the best line from ply 0 on.
 
     Returns:
