@@ -99,7 +99,9 @@ def _plot(axes: Any, shown: Sequence[Result]) -> None:
     axes.plot(*line, color="0.6", zorder=0, label="stronger than all faster players")
     _add_legend(axes, shown)
     axes.grid(alpha=0.3)
-    axes.margins(x=0.18, y=0.08)
+    times = [each.seconds for each in shown]
+    axes.set_xlim(min(times) / 5, max(times) * 5)  # room for names
+    axes.margins(y=0.08)
 
 
 def _add_legend(axes: Any, shown: Sequence[Result]) -> None:
@@ -176,6 +178,7 @@ def _name(axes: Any, named: Sequence[Result], shown: Sequence[Result]) -> None:
         )
         place = next((place for place in _PLACES if _is_free(text, place, taken, line)), _PLACES[0])
         taken.append(_move(text, place))
+        text.arrow_patch.set_visible(np.hypot(*place) > 2 * _GAP)
 
 
 _GAP = 8

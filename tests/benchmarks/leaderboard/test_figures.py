@@ -107,8 +107,9 @@ def test_distributions_are_landscape_in_the_colors_of_families(game: str) -> Non
     plt.close(figure)
 
 
-def test_a_single_game_has_a_figure() -> None:
-    one = Result("2048", "once", "", 1, 1, 7.0, np.nan, np.nan, 1e-3, {}, {1: 7.0})
+@pytest.mark.parametrize("seconds", [1e-3, 2e-5, 3.7617994e-05])
+def test_a_single_game_has_a_figure(seconds: float) -> None:
+    one = Result("2048", "once", "", 1, 1, 7.0, np.nan, np.nan, seconds, {}, {1: 7.0})
     figure = strength([one], "score")
     assert [*names_of(figure.axes[0])] == ["once"]
     plt.close(figure)
