@@ -13,7 +13,7 @@ pytest.importorskip("tyro")
 from benchmarks.speed import daihinmin, game2048, timing
 from benchmarks.speed.__main__ import main
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.exhaustive  # most of the time compiles networks
 
 
 def test_all_figures_are_measured_and_printed(
