@@ -231,7 +231,7 @@ def _as_on_card(word: str) -> str:
     joker, _, card = word.rpartition("=")
     if card in ("JO", "pass"):
         return "joker" if card == "JO" else card
-    suit, rank = card
+    suit, rank = card[0], card[1]
     name = _RANKS.get(rank, rank) + ("" if suit == "X" else _SUITS[cards.SUITS.index(suit)])
     return f"joker={name}" if joker else name
 

@@ -352,7 +352,9 @@ def test_the_error_for_weights_that_are_not_in_the_wheel_says_where_they_are(
     monkeypatch.setitem(policy_net.BASELINES, "dqn", tmp_path / "dqn.safetensors")
     with pytest.raises(NotInWheelError) as raised:
         PolicyNetAgent(algorithm="dqn")
-    assert str(raised.value).startswith("dqn.safetensors is not in the wheel: save it from https://")
+    assert str(raised.value).startswith(
+        "dqn.safetensors is not in the wheel: save it from https://"
+    )
     assert f" to {tmp_path}, or give its path as net" in str(raised.value)
 
 
