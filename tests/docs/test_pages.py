@@ -26,6 +26,7 @@ SLOW = {
     "leaderboard.md",
     "learning.md",
     "players.md",
+    "questions.md",
     "tutorials/afterstate_learning.md",
     "tutorials/enter_leaderboard.md",
     "tutorials/mc_softmax.md",
