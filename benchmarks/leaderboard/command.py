@@ -51,6 +51,7 @@ from afterstate.leaderboard.games import (
     entries,
     entry_fields,
     file_name,
+    make,
     play_games,
     process_fields,
 )
@@ -193,13 +194,29 @@ def compared(pairs: list[tuple[Entry, list[list[int]]]], args: Verify) -> Iterat
     for entry, chunks in pairs:
         played = current(entry, read(args.rows, entry))
         n_missing = sum(chunk in chunks for chunk in missing(entry, played))
-        if n_missing:
+        if n_missing and lacks_weights(entry):
+            yield Check(entry.name, NO_WEIGHTS, False)
+        elif n_missing:
             yield Check(entry.name, f"{n_missing} of {len(chunks)} chunks are not played", True)
         elif entry.timed:
             yield Check(entry.name, "not played again, its moves depend on time", False)
         else:
             calls += sample(entry, chunks, played, len(chunks) if args.all else args.chunks)
     yield from Workers(args.jobs, args.backend).as_they_end(calls)
+
+
+NO_WEIGHTS = "not played again, its weights are not in the wheel"
+
+
+def lacks_weights(entry: Entry) -> bool:
+    """Return True if an entry needs weights that the wheel does not have."""
+    try:
+        make(entry, 0)
+    except NotInWheelError:
+        return True
+    except Exception:  # see `make_players`
+        return False
+    return False
 
 
 def with_seed(entry: Entry, seed: int | None) -> list[list[int]]:
@@ -224,7 +241,7 @@ def play_again(entry: Entry, rows: list[Row]) -> Check:
         first = difference(entry, rows, seeds)
         return Check(title, first or "same", bool(first))
     except NotInWheelError:
-        return Check(title, "not played again, its weights are not in the wheel", False)
+        return Check(title, NO_WEIGHTS, False)
     except (Exception, SystemExit) as error:  # see `make_players`
         return Check(title, f"{type(error).__name__}: {error}", True)
 

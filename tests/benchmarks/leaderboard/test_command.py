@@ -186,11 +186,20 @@ def test_an_entry_whose_weights_are_not_in_the_wheel_cannot_be_named(
     assert not list(tmp_path.iterdir())
 
 
-def test_games_whose_weights_are_not_in_the_wheel_are_not_verified(left_out: list[str]) -> None:
+def test_games_whose_weights_are_not_in_the_wheel_are_not_verified(
+    tmp_path: Path, left_out: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     (entry,) = (each for each in entries(leaderboard_games.OWN) if each.name == left_out[1])
     result = leaderboard.play_again(entry, [{"seed": 1}])
     why = "not played again, its weights are not in the wheel"
     assert result == ("DQN, 1 of seed 1...", why, False)
+    file_of(
+        tmp_path,
+        {"2048": {"DQN": {"player": entry.player, "settings": entry.settings, "games": 1}}},
+    )
+    run("play", tmp_path)
+    run("verify", tmp_path)
+    assert capsys.readouterr().out == f"DQN: {why}\n"
 
 
 def test_the_time_of_a_player_is_that_of_its_moves(monkeypatch: pytest.MonkeyPatch) -> None:
