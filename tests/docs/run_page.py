@@ -156,7 +156,8 @@ def _compare(shown: str, printed: str, like: bool, where: str) -> None:
     want, got = ("\n".join(map(str.rstrip, text.splitlines())) + "\n" for text in (shown, printed))
     number = re.compile(r"-?[ \d]*\d[\d,.]*" if like else "(?!)")
     same = number.sub(" 0 ", want), number.sub(" 0 ", got)
-    if not doctest.OutputChecker().check_output(same[0], same[1], doctest.ELLIPSIS):
+    flags = doctest.ELLIPSIS | (doctest.NORMALIZE_WHITESPACE if like else 0)
+    if not doctest.OutputChecker().check_output(same[0], same[1], flags):
         raise AssertionError(f"{where} printed\n{got}and the page shows\n{want}")
 
 
