@@ -479,7 +479,7 @@ def check_words(words: Any, rows: int, cols: int) -> Words:
         fits = is_wide and not (boards.dtype.kind == "i" and (boards < 0).any())
     if not fits:
         raise ValueError(f"a board word must be an integer in 0..2**64 - 1, got {shown(words)}")
-    boards = np.require(boards, np.uint64, "CW")
+    boards = np.require(boards, np.uint64, ["C", "W"])
     if boards.shape[-2:] == (rows, cols) and boards.any() and (boards <= MAX_EXPONENT).all():
         raise ValueError("boards must be board words, got exponents: see `rules.words`")
     if (boards & np.uint64(~(15 * field(rows, cols)) & (1 << 64) - 1)).any():
