@@ -147,8 +147,8 @@ def _start(code: str, stderr: int) -> subprocess.Popen[str]:
     """Start commands that find this Python's programs, and keep their files in this folder."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     env = os.environ | {"PATH": path, "HOME": os.getcwd(), "BROWSER": "true"}
-    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": stderr}
-    return subprocess.Popen(["bash", "-e", "-c", code], env=env, text=True, **pipes)
+    command, none, pipe = ["bash", "-e", "-c", code], subprocess.DEVNULL, subprocess.PIPE
+    return subprocess.Popen(command, stdin=none, stdout=pipe, stderr=stderr, env=env, text=True)
 
 
 def _compare(shown: str, printed: str, like: bool, where: str) -> None:
