@@ -12,7 +12,6 @@ A player of 2048 answers `act(boards)`, board words `uint64[B]` to actions `int8
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from importlib import import_module
 from inspect import Parameter, signature
 from pathlib import Path
@@ -20,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from afterstate.agents import files
 from afterstate.agents.config import check_names, did_you_mean
-from afterstate.envs import json_files
-from afterstate.envs.messages import is_text, shown
+from afterstate.envs.messages import shown
+from afterstate.envs.options import settings_of
 
 if TYPE_CHECKING:
     from afterstate.agents.game2048.agent import Agent
@@ -35,7 +34,6 @@ __all__ = [
     "names",
     "needs_torch",
     "setting_names",
-    "settings_of",
     "takes_seed",
 ]
 
@@ -253,36 +251,6 @@ def find(text: str, seed: int | None = None) -> Any:
     _entry(name)
     settings = {} if seed is None or not takes_seed(name) else {"seed": seed}
     return make(name, **(settings | settings_of(pairs)))
-
-
-def settings_of(pairs: Iterable[str]) -> dict[str, Any]:
-    """Return the settings of a command line, each `name=value` with a value as in JSON or a text.
-
-    >>> settings_of(["depth=2", "network=mine.npz"])
-    {'depth': 2, 'network': 'mine.npz'}
-
-    Raises:
-        ValueError: one is not `name=value` in UTF-8, or has a name twice.
-    """
-    settings: dict[str, Any] = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise ValueError(f"settings of a player must be name=value, got {shown(pair)}")
-        if not is_text(pair):
-            raise ValueError(f"settings of a player must be text that UTF-8 has, got {shown(pair)}")
-        if name in settings:
-            raise ValueError(f"settings of a player must differ, got {shown(name)} twice")
-        settings[name] = _value(value)
-    return settings
-
-
-def _value(text: str) -> Any:
-    """Return a number, true, false or null as in JSON, or the text itself."""
-    try:
-        return json_files.parse(text)
-    except ValueError:
-        return text
 
 
 def _entry(name: str) -> _Entry:

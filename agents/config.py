@@ -32,7 +32,6 @@ from pydantic import (
     TypeAdapter,
     ValidationError,
 )
-from pydantic_core import PydanticCustomError
 from typing_extensions import dataclass_transform
 
 from afterstate.envs import json_files
@@ -41,6 +40,15 @@ from afterstate.envs.messages import shown
 T = TypeVar("T")
 
 _plain = BeforeValidator(lambda value: value.item() if isinstance(value, np.generic) else value)
+
+
+def _whole(value: Any) -> Any:
+    """Return a whole number such as 1e9, which JSON has as a float, as an integer."""
+    value = value.item() if isinstance(value, np.generic) else value
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+_integer = BeforeValidator(_whole)
 
 Number = Annotated[float, _plain, Field(allow_inf_nan=False)]
 MAX_SECONDS = 1e6
@@ -54,11 +62,11 @@ ShareBelow1 = Annotated[float, _plain, Field(ge=0, lt=1)]
 """A number from 0 on and below 1."""
 Rate = Annotated[float, _plain, Field(gt=0, le=1)]
 """A number above 0 and at most 1."""
-Whole = Annotated[int, _plain, Field(ge=0, lt=1 << 63)]
-"""An integer from 0 on, such as a seed."""
-Count = Annotated[int, _plain, Field(ge=1, lt=1 << 63)]
-"""An integer from 1 on."""
-Jobs = Annotated[int, _plain, Field(ge=1, le=1024)]
+Whole = Annotated[int, _integer, Field(ge=0, lt=1 << 63)]
+"""An integer from 0 on, such as a seed; it may be written as 1e9."""
+Count = Annotated[int, _integer, Field(ge=1, lt=1 << 63)]
+"""An integer from 1 on; it may be written as 1e9."""
+Jobs = Annotated[int, _integer, Field(ge=1, le=1024)]
 """A number of processes."""
 
 
@@ -72,19 +80,6 @@ def _is_installed(backend: str) -> str:
 Backend = Annotated[Literal["local", "ray"], AfterValidator(_is_installed)]
 """The place of processes: this machine, or a Ray cluster."""
 
-
-def _whole_number(value: float) -> float:
-    """Return the value if it is an integer."""
-    if value != int(value):
-        raise PydanticCustomError("whole_number", "a whole number")
-    return value
-
-
-Amount = Annotated[float, _plain, Field(ge=1, lt=1 << 63), AfterValidator(_whole_number)]
-"""A whole number from 1 on that may be written as `1e9`, such as a number of moves."""
-
-AmountFrom0 = Annotated[float, _plain, Field(ge=0, lt=1 << 63), AfterValidator(_whole_number)]
-"""A whole number from 0 on that may be written as `1e9`."""
 
 _CONFIG = ConfigDict(extra="forbid", strict=True, arbitrary_types_allowed=True)
 

@@ -13,6 +13,7 @@ import contextlib
 import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
+from afterstate.agents.config import check_names
 from afterstate.envs import durable_files, json_files
 from afterstate.envs.messages import shown
 
@@ -198,6 +200,9 @@ def network(networks: Mapping[str, type[nn.Module]], name: str, /, **settings: A
     """
     if not isinstance(name, str) or name not in networks:
         raise ValueError(f"network must be one of {list(networks)}, got {shown(name)}")
+    parameters = signature(networks[name]).parameters
+    if all(each.kind is not Parameter.VAR_KEYWORD for each in parameters.values()):
+        check_names(name, settings, parameters)
     try:
         return networks[name](**settings).eval()
     except TypeError as error:

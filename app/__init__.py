@@ -13,10 +13,11 @@ imported when it is first used.
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from importlib import import_module, metadata
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from gymnasium.envs.registration import register
 
 if TYPE_CHECKING:
     from afterstate import agents, envs
@@ -24,18 +25,34 @@ if TYPE_CHECKING:
 __all__ = ["__version__", "agents", "envs"]
 __version__ = metadata.version("afterstate")
 
-for _id, _settings in (("Game2048-v0", {}), ("Game2048Flat-v0", {"observation": "flat"})):
+
+def _register() -> None:
+    """Register the environments."""
+    from gymnasium.envs.registration import register
+
+    for name, settings in (("Game2048-v0", {}), ("Game2048Flat-v0", {"observation": "flat"})):
+        register(
+            id=name,
+            entry_point="afterstate.envs.game2048.env:Game2048Env",
+            vector_entry_point="afterstate.envs.game2048.vector_env:Game2048VectorEnv",
+            kwargs=settings,
+        )
     register(
-        id=_id,
-        entry_point="afterstate.envs.game2048.env:Game2048Env",
-        vector_entry_point="afterstate.envs.game2048.vector_env:Game2048VectorEnv",
-        kwargs=_settings,
+        id="Daihinmin-v0",
+        entry_point="afterstate.envs.daihinmin.seat_env:DaihinminEnv",
+        vector_entry_point="afterstate.envs.daihinmin.vector_env:DaihinminVectorEnv",
     )
-register(
-    id="Daihinmin-v0",
-    entry_point="afterstate.envs.daihinmin.seat_env:DaihinminEnv",
-    vector_entry_point="afterstate.envs.daihinmin.vector_env:DaihinminVectorEnv",
-)
+
+
+def _asks_for_help(words: Sequence[str]) -> bool:
+    """Return True if the words of a command line ask for its help."""
+    options = words[: words.index("--")] if "--" in words else words
+    return bool({"-h", "--help"} & {*options})
+
+
+_COMMAND, *_words = sys.argv or [""]
+if not (Path(_COMMAND).stem == "afterstate" and _asks_for_help(_words)):
+    _register()  # the command's helps need no gymnasium, half of the time that they would take
 
 
 def __dir__() -> list[str]:

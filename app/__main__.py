@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from collections.abc import Sequence
-from importlib import import_module, metadata
-from typing import Any, NamedTuple, NoReturn
+from importlib import import_module
+from typing import Any, NamedTuple
 
-from afterstate.envs.commands import exit_code, fail, parse, parse_one_of
-from afterstate.envs.messages import shown
+from afterstate import __version__, _asks_for_help
+from afterstate.envs.commands import (
+    Part,
+    exit_code,
+    fail,
+    fail_unknown,
+    naming_options,
+    parse,
+    parse_one_of,
+    run_process,
+)
 
 EPILOG = """examples:
   afterstate play 2048
@@ -115,35 +123,12 @@ NO_KERNELS = (["completion"], ["list"])
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    options = words[: words.index("--")] if "--" in words else words
-    if arguments is None and ({"-h", "--help"} & {*options} or options[:1] in NO_KERNELS):
+    if arguments is not None:
+        return _run_words(arguments)
+    words = sys.argv[1:]
+    if _asks_for_help(words) or words[:1] in NO_KERNELS:
         os.environ["NUMBA_DISABLE_JIT"] = "1"  # no kernel runs, so none is loaded
-    if arguments is None:
-        _repair_streams()
-    try:
-        code = _run_words(words)
-        sys.stdout.flush()
-    except KeyboardInterrupt:  # while modules are imported
-        return 130
-    except BrokenPipeError:  # such as with `| head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is left
-        return 1
-    finally:
-        if arguments is None:  # the exit code stands
-            for number in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(number, signal.SIG_IGN)
-    return code
-
-
-def _repair_streams() -> None:
-    """Replace closed streams, and let those of other encodings than UTF-8 take all characters."""
-    sys.stdin = sys.stdin or open(os.devnull, encoding="utf-8")
-    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")
-    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")
-    streams: list[Any] = [sys.stdout, sys.stderr]
-    for stream in streams:
-        stream.reconfigure(errors="backslashreplace")
+    return run_process(lambda: _run_words(words))
 
 
 def _run_words(words: Sequence[str]) -> int:
@@ -152,7 +137,7 @@ def _run_words(words: Sequence[str]) -> int:
         print(usage())
         return 0 if words else 2
     if words[0] == "--version":
-        print(f"afterstate {metadata.version('afterstate')}")
+        print(f"afterstate {__version__}")
         return 0
     name, *rest = words
     try:
@@ -160,7 +145,7 @@ def _run_words(words: Sequence[str]) -> int:
     except FileNotFoundError:
         fail("the working folder was removed: change to another one")
     if name not in COMMANDS:
-        _fail_unknown(name, [*COMMANDS, "--help", "--version"])
+        fail_unknown(words, [*COMMANDS, "--help", "--version"], "afterstate")
     return run(name, rest)
 
 
@@ -168,10 +153,17 @@ def run(name: str, words: Sequence[str]) -> int:
     """Run a command with the words after its name and return the exit code."""
     command = COMMANDS[name]
     options: Any = words
+    parts: list[Part] = []
     if command.options:
         options = parse_options(name, words)
+        parts = [Part(type(options))]
     module, _, function = command.run.partition(":")
-    return exit_code(lambda: getattr(import_module(module), function)(options))
+
+    def run_command() -> Any:
+        with naming_options(parts):
+            return getattr(import_module(module), function)(options)
+
+    return exit_code(run_command)
 
 
 def parse_options(name: str, words: Sequence[str]) -> Any:
@@ -179,8 +171,6 @@ def parse_options(name: str, words: Sequence[str]) -> Any:
     kinds = option_classes(name)
     if len(kinds) == 1:
         return parse(next(iter(kinds.values())), f"afterstate {name}", words)
-    if words and not words[0].startswith("-") and words[0] not in kinds:
-        _fail_unknown(f"{name} {words[0]}", [f"{name} {each}" for each in kinds])
     return parse_one_of(kinds, f"afterstate {name}", words)
 
 
@@ -190,13 +180,6 @@ def option_classes(name: str) -> dict[str, type[Any]]:
     module = import_module(command.module)
     prefix = name.capitalize() if name == "play" else ""
     return {each.removeprefix(prefix).lower(): getattr(module, each) for each in command.options}
-
-
-def _fail_unknown(name: str, known: Sequence[str]) -> NoReturn:
-    """Exit with the nearest command."""
-    from afterstate.agents.config import did_you_mean
-
-    fail(f"there is no command {shown(name)}{did_you_mean(name, known)}")
 
 
 def usage() -> str:

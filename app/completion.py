@@ -1,75 +1,140 @@
-"""The completion of commands, their options and the names of players, for shells."""
+"""The completion of commands, their options and values, for shells.
+
+Each option is completed by its kind: choices by their words, files and folders by their names, and
+players by their names, or as files where no name fits.
+"""
 
 from __future__ import annotations
 
+import zlib
+from argparse import ArgumentParser
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, field, fields, make_dataclass
-from typing import Annotated, Any, Literal, Union
+from typing import Any
 
-import tyro
+import shtab
 
-from afterstate import agents
+from afterstate import __version__, agents
 from afterstate.__main__ import COMMANDS, option_classes
-from afterstate.agents.training.__main__ import LEARNERS, arguments
-from afterstate.envs.commands import add_help, fail, parse_one_of
-from afterstate.envs.messages import shown
+from afterstate.agents.training.__main__ import LEARNERS, parts_of
+from afterstate.envs.commands import Part, add_options, fail_unknown, summary
+from afterstate.envs.options import Option
 
 SHELLS = ("bash", "zsh", "tcsh")
 HELP = """\
-Print the completion of commands, options and names of players for a shell.
+usage: afterstate completion {bash,zsh,tcsh}
 
-Example: afterstate completion bash > ~/.local/share/bash-completion/completions/afterstate"""
+Print the completion of commands, options and their values for a shell.
+
+Example: afterstate completion bash > ~/.local/share/bash-completion/completions/afterstate
+
+positional arguments:
+  {bash,zsh,tcsh}  Shell. (required)
+
+options:
+  -h, --help       show this help message and exit"""
 
 
 def print_completion(words: Sequence[str]) -> int:
     """Print the completion of a shell and return the exit code."""
     if words and words[0] in ("-h", "--help"):
-        print(f"usage: afterstate completion {{{','.join(SHELLS)}}}\n\n{HELP}")
+        print(HELP)
         return 0
     if len(words) != 1 or words[0] not in SHELLS:
-        given = shown(" ".join(words))
-        fail(f"completion must be followed by one of {', '.join(SHELLS)}, got {given}")
-    kinds = {name: _completed(option_classes(name)) for name in COMMANDS}
-    kinds["train"] = _one_of({name: arguments(name) for name in LEARNERS})
-    kinds["completion"] = _one_of(dict.fromkeys(SHELLS, _completed({})))
-    parse_one_of(kinds, "afterstate", ["--tyro-print-completion", words[0]])
+        fail_unknown([" ".join(words)] if words else [], SHELLS, "afterstate completion")
+    script = shtab.complete(command_line(), words[0])
+    if words[0] == "zsh":  # shtab completes only the first word of a positional argument
+        script = script.replace('"(*)::', '"*:')
+    print(script)
     return 0
 
 
-def _completed(kinds: Mapping[str, type[Any]]) -> Any:
-    """Return the class whose options are completed; an empty one if there are no options."""
-    if not kinds:
-        return make_dataclass("Words", [])
-    made = {name: _with_players(kind) for name, kind in kinds.items()}
-    return next(iter(made.values())) if len(made) == 1 else _one_of(made)
+def command_line() -> ArgumentParser:
+    """Return the parser of all commands, whose arguments have what shtab completes them by."""
+    parser = ArgumentParser("afterstate")
+    parser.add_argument("--version", action="version", version=__version__, help="the version")
+    commands = parser.add_subparsers()
+    for name, command in COMMANDS.items():
+        child = commands.add_parser(name, help=command.text)
+        if name == "train":
+            _add_learners(child)
+        elif name == "completion":
+            child.add_argument("shell", choices=SHELLS, help="Shell.")
+        else:
+            _add_kinds(child, option_classes(name))
+    return parser
 
 
-def _one_of(kinds: Mapping[str, type[Any]]) -> Any:
-    """Return a class with sub-commands."""
-    return make_dataclass("SubCommands", [("command", _union(kinds))])
+def _add_kinds(parser: ArgumentParser, kinds: Mapping[str, type[Any]]) -> None:
+    """Add the options of a command, or its sub-commands."""
+    if len(kinds) == 1:
+        (kind,) = kinds.values()
+        _add(parser, [Part(kind)])
+        return
+    commands = parser.add_subparsers()
+    for name, kind in kinds.items():
+        _add(commands.add_parser(name, help=summary(kind)), [Part(kind)])
 
 
-def _union(kinds: Mapping[str, type[Any]]) -> Any:
-    """Return the type of one of several sub-commands."""
-    named = [Annotated[kind, tyro.conf.subcommand(name)] for name, kind in kinds.items()]
-    return Union[tuple(named)]  # noqa: UP007
+def _add_learners(parser: ArgumentParser) -> None:
+    """Add the learners, each with the file of its settings and its options."""
+    learners = parser.add_subparsers()
+    for name, learner in LEARNERS.items():
+        child = learners.add_parser(name, help=learner.description)
+        file: Any = child.add_argument("settings", nargs="?", help="File of settings.")
+        file.complete = shtab.FILE
+        _add(child, parts_of(name))
 
 
-def _with_players(kind: type[Any]) -> type[Any]:
-    """Return a class of options where names of players are completed."""
-    add_help(kind)
-    names, given = agents.names(), {each.name: each for each in fields(kind)}
-    choice: Any = Literal[tuple(names)]
-    options: Any = [
-        (name, choice, field(default=names[0])) for name in ("hints", "player") if name in given
-    ]
-    if "opponents" in given:
-        options.append(("opponents", tuple[choice, ...], field(default=(names[0],))))
-    made = make_dataclass(kind.__name__, options, bases=(kind,), frozen=True)
-    if "players" not in given:
-        return made
-    # Positional words are completed only as sub-commands.
-    has_default = given["players"].default is not MISSING
-    first: Any = {"default_factory": made} if has_default else {}
-    words: Any = [("players", _union(dict.fromkeys(names, made)), field(**first))]
-    return make_dataclass(kind.__name__, words, bases=(made,), frozen=True)
+def _add(parser: ArgumentParser, some: Sequence[Part]) -> None:
+    """Add the options of dataclasses."""
+    for part in some:
+        for option, action in add_options(parser, part.options()).items():
+            _complete(option, action)
+
+
+def _complete(option: Option, action: Any) -> None:
+    """Let the values of an option be completed by its kind."""
+    if option.value is None:
+        return
+    kinds = {*option.value.name.split("|")}
+    words = [*option.value.choices]
+    words += players() if "PLAYER" in kinds else ()
+    words += ("cpu", "cuda") if "DEVICE" in kinds else ()
+    if words and kinds & {"FILE", "PLAYER"}:
+        action.complete = _words_or_files(words)
+    elif words:
+        action.choices = words
+    elif "FILE" in kinds:
+        action.complete = shtab.FILE
+    elif "FOLDER" in kinds:
+        action.complete = shtab.DIRECTORY
+    if action.nargs == "+":
+        _complete_several(action)
+
+
+def _complete_several(action: Any) -> None:
+    """Let zsh complete up to five values of an option, for which shtab has one; others have all."""
+    words = f"({' '.join(action.choices or ())})"
+    value = action.complete["zsh"] if hasattr(action, "complete") else words
+    action.metavar = f"{action.metavar}:{value}::" * 4 + action.metavar
+
+
+def players() -> list[str]:
+    """Return the names of players, those of Daihinmin also without `daihinmin-`."""
+    names = agents.names()
+    return list(dict.fromkeys([*names, *(name.removeprefix("daihinmin-") for name in names)]))
+
+
+def _words_or_files(words: Sequence[str]) -> dict[str, Any]:
+    """Return the completion by words, and by files where none fits."""
+    joined = " ".join(words)
+    name = f"_afterstate_{zlib.crc32(joined.encode()):x}_or_files"
+    return {
+        "bash": name,
+        "zsh": name,
+        "tcsh": f"`echo {joined}`",
+        "preamble": {
+            "bash": f'{name}() {{ compgen -W "{joined}" -- "$1" || compgen -f -- "$1"; }}',
+            "zsh": f"{name}() {{ compadd -- {joined} || _files }}",
+        },
+    }

@@ -1,32 +1,45 @@
-"""Command lines, read by tyro into dataclasses."""
+"""Command lines, read by argparse into dataclasses, and the exit codes of commands."""
 
 from __future__ import annotations
 
 import errno
-import json
+import inspect
+import os
+import signal
 import sys
+from argparse import SUPPRESS, Action, ArgumentError, ArgumentParser, RawDescriptionHelpFormatter
 from collections import namedtuple
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import MISSING
 from traceback import walk_tb
-from types import MappingProxyType, UnionType
-from typing import (
-    Annotated,
-    Any,
-    NoReturn,
-    TypeVar,
-    Union,
-    cast,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from afterstate.envs import durable_files
 from afterstate.envs.messages import printable, shown
+from afterstate.envs.options import (
+    Option,
+    build,
+    default_text,
+    near,
+    options_of,
+    quoted_as_options,
+    with_options,
+)
 
 T = TypeVar("T")
+
+
+class Part(NamedTuple):
+    """A dataclass that options are read into."""
+
+    kind: Any
+    default: Any = MISSING
+    """An instance that has the defaults; its flags have two forms, --window and --no-window."""
+
+    def options(self) -> list[Option]:
+        """Return the options."""
+        return list(options_of(self.kind, self.default))
 
 
 def parse(kind: type[T], program: str, arguments: Sequence[str] | None = None) -> T:
@@ -41,7 +54,8 @@ def parse(kind: type[T], program: str, arguments: Sequence[str] | None = None) -
         SystemExit: the command line is wrong or asks for help.
     """
     words = sys.argv[1:] if arguments is None else arguments
-    return cast(T, read(kind, program, words, _config()))
+    (settings,) = read([Part(kind)], program, words, description(kind))
+    return settings  # type: ignore[no-any-return]
 
 
 def parse_one_of(
@@ -57,220 +71,242 @@ def parse_one_of(
     Raises:
         SystemExit: the command line is wrong or asks for help.
     """
-    import tyro
-
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words and words[0] in kinds:
         return parse(kinds[words[0]], f"{program} {words[0]}", words[1:])
-    if not words or words[0] not in ("-h", "--help", "--tyro-print-completion"):
-        given = shown(words[0]) if words else "nothing"
-        expected = f"{program} must be followed by one of {', '.join(kinds)}"
-        fail(f"{expected}, got {given}; see {program} --help")
-    named: dict[str, Any] = dict(kinds)
-    for kind in kinds.values():
-        add_help(kind)
-    config = (*_config(), tyro.conf.OmitSubcommandPrefixes)
-    options: Any = {"prog": program, "args": words, "config": config, "registry": registry()}
-    return tyro.extras.subcommand_cli_from_dict(named, **options)
+    if words and words[0] in ("-h", "--help"):
+        print(usage_of(program, {name: summary(kind) for name, kind in kinds.items()}))
+        raise SystemExit(0)
+    fail_unknown(words, kinds, program)
 
 
-def read(kind: Any, program: str, words: Sequence[str], config: Any, **options: Any) -> Any:
-    """Return what tyro reads from the words of a command line.
+def fail_unknown(words: Sequence[str], known: Iterable[str], program: str) -> NoReturn:
+    """Exit since a command is not followed by one of the known words."""
+    names = {name: name for name in known}
+    given = f"{shown(words[0])}{near(words[0], names)}" if words else "nothing"
+    expected = f"{program} must be followed by one of {', '.join(names)}"
+    fail(f"{expected}, got {given}; see {program} --help")
+
+
+def usage_of(program: str, texts: Mapping[str, str], word: str = "COMMAND") -> str:
+    """Return the usage of a command that is followed by one of several words, with their texts."""
+    width = max(map(len, texts))
+    lines = [f"  {name:{width}}  {text}" for name, text in texts.items()]
+    head = [f"usage: {program} {word} [options]", "", f"{word.lower()}s:"]
+    return "\n".join([*head, *lines, "", f"Options: {program} {word} --help"])
+
+
+def summary(kind: Any) -> str:
+    """Return the first line of a class's docstring."""
+    return description(kind).partition("\n")[0]
+
+
+def description(kind: Any) -> str:
+    """Return the docstring of a class up to the errors that it raises."""
+    return inspect.cleandoc(kind.__doc__ or "").partition("\n\nRaises")[0]
+
+
+def read(parts: Sequence[Part], program: str, words: Sequence[str], description: str) -> list[Any]:
+    """Return what the words of a command line say, an instance for each part.
 
     Args:
-        kind: a dataclass, whose docstrings are the help texts.
-        program: name of the command.
+        parts: dataclasses, whose docstrings are the help texts.
+        program: name of the command in its usage.
         words: of the command line, after the name.
-        config: of tyro.
-        **options: others of `tyro.cli`.
+        description: text of the help above the options.
 
     Raises:
         SystemExit: the words ask for help, or are wrong: 2, with one line on stderr.
     """
-    import tyro
-
-    from afterstate.envs.command_errors import CommandLineError, in_one_line
-
-    add_help(kind)
-    options |= {"prog": program, "args": words, "config": config, "registry": registry()}
+    options = [part.options() for part in parts]
     try:
-        with in_one_line(kind):
-            return tyro.cli(kind, **options)
-    except CommandLineError as error:
+        given = _given([each for some in options for each in some], program, words, description)
+        return [
+            build(part.kind, {each: given[each] for each in some if each in given}, part.default)
+            for part, some in zip(parts, options, strict=True)
+        ]
+    except ValueError as error:
         fail(f"{error}; see {program} --help")
 
 
-def _config() -> tuple[Any, ...]:
-    """Return settings of tyro: required fields are positional, and flags have one form."""
-    import tyro
+def _given(
+    options: Sequence[Option], program: str, words: Sequence[str], description: str
+) -> dict[Option, Any]:
+    """Return the values of the options that a command line has; raise ValueError for wrong ones."""
+    parser = ArgumentParser(
+        prog=program,
+        usage=_usage(program, options).replace("%", "%%"),
+        description=description.replace("%", "%%"),
+        formatter_class=RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+        exit_on_error=False,
+    )
+    add_options(parser, options)
+    try:
+        ends = "--" in words  # which argparse forgets if positional arguments are among options
+        read_words = parser.parse_known_args if ends else parser.parse_known_intermixed_args
+        found, unknown = read_words(words)
+    except ArgumentError as error:
+        raise ValueError(_problem(error)) from None
+    if unknown:
+        raise ValueError(_unknown(unknown, options))
+    return _values(options, vars(found))
 
-    return tyro.conf.PositionalRequiredArgs, tyro.conf.FlagCreatePairsOff
+
+def _usage(program: str, options: Iterable[Option]) -> str:
+    """Return the usage of a command: options that must be given, and positional arguments."""
+    required, positional = list[str](), list[str]()
+    for each in options:
+        if each.value is None or not (each.is_positional or each.default is MISSING):
+            continue
+        name = each.value.name
+        name = f"{name} [{name} ...]" if each.value.n_words is None else name
+        if each.is_positional:
+            positional.append(name if each.default is MISSING else f"[{name}]")
+        else:
+            required.append(f"{each.name} {name}")
+    return " ".join([program, *required, "[options]", *positional])
 
 
-def placeholder(name: str, is_required: bool = False) -> Any:
-    """Return an annotation by which help texts name a value, such as `PLAYER [PLAYER ...]`."""
-    import tyro
+class _Flag(Action):
+    """A flag, whose form says whether it is on."""
 
-    def hint(default: str) -> str:
-        text = default.strip("'") or "none"
-        return "(required)" if is_required else f"(default: {text})"
-
-    return tyro.conf.arg(metavar=name, help_behavior_hint=hint)
+    def __call__(self, parser: Any, namespace: Any, values: Any, option: Any = None) -> None:
+        """Turn it on by its name, off by the other form."""
+        setattr(namespace, self.dest, option == self.dest)
 
 
-def add_help(kind: Any) -> None:
-    """Let the docstrings of a dataclass's fields be their help, each as one paragraph.
+def add_options(parser: ArgumentParser, options: Iterable[Option]) -> dict[Option, Action]:
+    """Add options to a parser, those of a field that is a dataclass as a group, and return them."""
+    groups: dict[tuple[str, ...], Any] = {}
+    actions: dict[Option, Action] = {}
+    for each in options:
+        place = each.path[:-1]
+        if place and place not in groups:
+            text = quoted_as_options(summary(each.of), each.of, place)
+            groups[place] = parser.add_argument_group(f"{place[-1]} options", text)
+        actions[each] = _add(groups.get(place, parser), each)
+    return actions
 
-    tyro would break the paragraph where the docstring is wrapped.
+
+def _add(parser: Any, option: Option) -> Action:
+    """Add an option to a parser or a group and return it."""
+    details: dict[str, Any] = {"help": help_of(option).replace("%", "%%"), "default": SUPPRESS}
+    if option.value is None:
+        details |= {"action": _Flag, "nargs": 0}
+    else:
+        details |= {"metavar": option.value.name, "nargs": _nargs(option)}
+    if not option.is_positional:
+        details["dest"] = option.name
+    action: Action = parser.add_argument(*option.forms, **details)
+    return action
+
+
+def help_of(option: Option) -> str:
+    """Return the help of an option, with its default."""
+    if option.default is MISSING:
+        return f"{option.help} (required)"
+    text = default_text(option.default)
+    is_said = text == "none" and "by default" in option.help.lower()
+    return option.help if is_said else f"{option.help} (default: {text})"
+
+
+def _nargs(option: Option) -> int | str | None:
+    """Return the number of words of an option as argparse has it.
+
+    Positional arguments that are missing are named by `_values`.
     """
-    from docstring_parser import parse_from_object
-
-    if not is_dataclass(kind):
-        return
-    texts: dict[str, str] = {}
-    for cls in cast(Any, kind).__mro__[-2::-1]:
-        for each in parse_from_object(cls).params:
-            texts[each.arg_name] = " ".join((each.description or "").split())
-    hints = get_type_hints(kind)
-    for option in fields(kind):
-        if option.name in texts:
-            option.metadata = MappingProxyType({**option.metadata, "help": texts[option.name]})
-        add_help(hints[option.name])
+    n_words = 1 if option.value is None else option.value.n_words
+    if option.is_positional:
+        return "*" if n_words is None else "?"
+    return "+" if n_words is None else None if n_words == 1 else n_words
 
 
-def registry() -> Any:
-    """Return rules by which tyro reads and names numbers, and paths and texts that may be None."""
-    from tyro.constructors import ConstructorRegistry
-
-    made = ConstructorRegistry()
-    made.primitive_rule(_number_rule)
-    made.primitive_rule(_text_rule)
-    made.primitive_rule(_several_rule)
-    made.primitive_rule(_json_rule)
-    return made
-
-
-_NUMBERS = {int: ("INT", "an integer"), float: ("NUMBER", "a number")}
-
-
-def _number_rule(info: Any) -> Any:
-    """Return the rule by which tyro reads a number or an optional one; None for other types."""
-    from tyro.constructors import PrimitiveConstructorSpec
-
-    kind, is_optional = _kind_of(info.type)
-    if kind not in (int, float):
-        return None
-    metavar, expected = _NUMBERS[kind]
-    return PrimitiveConstructorSpec(
-        nargs=1,
-        metavar=f"{metavar}|none" if is_optional else metavar,
-        instance_from_str=lambda words: _number(words[0], kind, expected, is_optional),
-        is_instance=lambda value: type(value) in (int, kind) or (is_optional and value is None),
-        str_from_instance=lambda value: ["none" if value is None else str(value)],
-    )
+def _values(options: Sequence[Option], found: Mapping[str, Any]) -> dict[Option, Any]:
+    """Return the values of options by the words that argparse has found for them."""
+    missing = [each for each in options if each.default is MISSING and each.name not in found]
+    if missing:
+        raise ValueError(f"{' and '.join(each.name for each in missing)} must be given")
+    values: dict[Option, Any] = {}
+    for each in options:
+        if each.name not in found:
+            continue
+        words = found[each.name]
+        try:
+            if each.value is not None:
+                words = each.value.read([words] if isinstance(words, str) else words)
+        except ValueError as error:
+            raise ValueError(f"{each.name} {error}") from error
+        values[each] = words
+    return values
 
 
-def _text_rule(info: Any) -> Any:
-    """Return the rule by which tyro reads a path, which may be optional, or an optional text."""
-    from tyro.constructors import PrimitiveConstructorSpec
-
-    kind, is_optional = _kind_of(info.type)
-    if kind is not Path and not (kind is str and is_optional):
-        return None
-    metavar, read = ("PATH", _path) if kind is Path else ("STR", str)
-    return PrimitiveConstructorSpec(
-        nargs=1,
-        metavar=f"{metavar}|none" if is_optional else metavar,
-        instance_from_str=lambda words: (
-            None if is_optional and words[0].lower() == "none" else read(words[0])
-        ),
-        is_instance=lambda value: isinstance(value, kind) or (is_optional and value is None),
-        str_from_instance=lambda value: ["none" if value is None else str(value)],
-    )
-
-
-def _several_rule(info: Any) -> Any:
-    """Return the rule by which tyro reads integers or texts, or `none`; None for other types."""
-    from tyro.constructors import PrimitiveConstructorSpec
-
-    kind = _plain(info.type)
-    if kind not in (list[int], tuple[int, ...], list[str]):
-        return None
-    made_of = get_origin(kind)
-    read = str if kind == list[str] else _integer
-    return PrimitiveConstructorSpec(
-        nargs="*",
-        metavar="[STR ...]" if read is str else "[INT ...]",
-        instance_from_str=lambda words: made_of(
-            () if [word.lower() for word in words] == ["none"] else map(read, words)
-        ),
-        is_instance=lambda value: isinstance(value, made_of),
-        str_from_instance=lambda value: [str(each) for each in value] or ["none"],
-    )
-
-
-def _integer(word: str) -> int:
-    """Return the integer of a word of a command line."""
-    return cast(int, _number(word, int, "an integer", False))
-
-
-def _json_rule(info: Any) -> Any:
-    """Return the rule by which tyro reads a text or a list, in JSON; None for other types."""
-    from tyro.constructors import PrimitiveConstructorSpec
-
-    kinds = get_args(info.type)
-    if str not in kinds or all(get_origin(each) is not list for each in kinds):
-        return None
-    return PrimitiveConstructorSpec(
-        nargs=1,
-        metavar="STR|JSON",
-        instance_from_str=lambda words: _text_or_list(words[0]),
-        is_instance=lambda value: isinstance(value, (str, list)),
-        str_from_instance=lambda value: [value if isinstance(value, str) else json.dumps(value)],
-    )
-
-
-def _text_or_list(word: str) -> Any:
-    """Return a word of a command line, or the list if it is one in JSON."""
-    if not word.startswith("["):
-        return word
+@contextmanager
+def naming_options(parts: Sequence[Part]) -> Iterator[None]:
+    """Let messages of errors about fields name their options: `--rows must be in 1..4, got 9`."""
     try:
-        return json.loads(word)
+        yield
     except ValueError as error:
-        raise ValueError(f"must be a text or a list in JSON, got {shown(word)} ({error})") from None
+        options = [each for part in parts for each in part.options()]
+        raise ValueError(with_options(str(error), options)) from error
 
 
-def _path(word: str) -> Path:
-    """Return the path of a word of a command line, which must not be empty."""
-    if not word:
-        raise ValueError("must be a path, got ''")
-    return Path(word)
+_PROBLEMS = {
+    "expected one argument": "must have a value",
+    "expected at least one argument": "must have a value",
+    "expected 2 arguments": "must have 2 values",
+}
+"""What argparse says of an option, and how it is said here."""
 
 
-def _kind_of(kind: Any) -> tuple[Any, bool]:
-    """Return a type without None, and whether it has None; None instead of several types."""
-    is_union = get_origin(kind) in (Union, UnionType)
-    kinds = {_plain(each) for each in (get_args(kind) if is_union else (kind,))}
-    is_optional = type(None) in kinds
-    kinds.discard(type(None))
-    return (kinds.pop() if len(kinds) == 1 else None), is_optional
+def _problem(error: ArgumentError) -> str:
+    """Return what is wrong with an option."""
+    name, text = str(error.argument_name).rpartition("/")[2], str(error.message)
+    if text.startswith("ignored explicit argument "):
+        return f"{name} must have no value, got {text.removeprefix('ignored explicit argument ')}"
+    return f"{name} {_PROBLEMS.get(text, text)}"
 
 
-def _plain(kind: Any) -> Any:
-    """Return a type without its annotations."""
-    return get_args(kind)[0] if get_origin(kind) is Annotated else kind
+def _unknown(words: Sequence[str], options: Sequence[Option]) -> str:
+    """Return that an option or an argument is unknown, with the nearest option."""
+    word = next((each for each in words if each.startswith("-")), words[0]).partition("=")[0]
+    if not word.startswith("-"):
+        return f"there is no argument {shown(word)}"
+    names = {form: form for each in options if not each.is_positional for form in each.forms}
+    inner = {f"--{form.rpartition('.')[2]}": form for form in names if "." in form}
+    return f"there is no option {shown(word)}{near(word, inner | names | {'--help': '--help'})}"
 
 
-def _number(word: str, kind: Callable[[str], Any], expected: str, is_optional: bool) -> Any:
-    """Return the number of a word of a command line."""
-    if is_optional and word.lower() == "none":
-        return None
+def run_process(command: Callable[[], Any]) -> int:
+    """Run a command that is all that this process does, and return its exit code: see `exit_code`.
+
+    Closed streams and readers that end early, such as `| head`, are no errors, and an interrupt
+    after the end does not change the code.
+    """
+    _repair_streams()
     try:
-        if not word.isascii() or "_" in word:  # which Python reads as well
-            raise ValueError
-        return kind(word)
-    except ValueError:
-        raise ValueError(f"must be {expected}, got {shown(word)}") from None
+        try:
+            return exit_code(command)
+        finally:
+            sys.stdout.flush()
+    except KeyboardInterrupt:  # while modules are imported
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is left
+        return 1
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+
+
+def _repair_streams() -> None:
+    """Replace closed streams, and let those of other encodings than UTF-8 take all characters."""
+    sys.stdin = sys.stdin or open(os.devnull, encoding="utf-8")
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")
+    streams: list[Any] = [sys.stdout, sys.stderr]
+    for stream in streams:
+        stream.reconfigure(errors="backslashreplace")
 
 
 def exit_code(command: Callable[..., Any], *arguments: Any) -> int:
@@ -305,7 +341,9 @@ def exit_code(command: Callable[..., Any], *arguments: Any) -> int:
         print(*interrupt.args, file=sys.stderr)
         _forget_interrupt()
         return 130
-    except _missing_package() as error:
+    except Exception as error:
+        if not isinstance(error, _missing_package()):
+            raise
         fail(error)
 
 

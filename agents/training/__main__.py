@@ -16,10 +16,10 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, field, make_dataclass
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from afterstate.agents.config import did_you_mean, read
 from afterstate.agents.training.commands import memory
@@ -45,32 +45,32 @@ LEARNERS = {
     "ntuple": _Learner(
         f"{_2048}.runs",
         "NTupleRun",
-        "N-tuple network of 2048, by TD self-play",
+        "train an N-tuple network of 2048 by TD self-play",
     ),
     "value": _Learner(
         f"{_2048}.runs",
         "ValueRun",
-        "neural value network of 2048, by TD self-play",
+        "train a neural value network of 2048 by TD self-play",
     ),
     "policy": _Learner(
         f"{_2048}.runs",
         "PolicyRun",
-        "policy network of 2048, from a play log",
+        "train a policy network of 2048 to imitate the player of a play log",
     ),
     "search": _Learner(
         f"{_2048}.runs",
         "SearchValueRun",
-        "values of 2048, from Monte-Carlo Softmax search",
+        "train a value function of 2048 by Monte-Carlo Softmax searches",
     ),
     "rank": _Learner(
         f"{_DAIHINMIN}.rank_runs",
         "RankRun",
-        "rank network of Daihinmin, by generations",
+        "train a rank network of Daihinmin in generations of games",
     ),
     "daihinmin-policy": _Learner(
         f"{_DAIHINMIN}.policy_runs",
         "DaihinminPolicyRun",
-        "softmax policy of Daihinmin, by policy gradient or imitation",
+        "train a softmax policy of Daihinmin by policy gradient or imitation",
     ),
 }
 """Learners by name."""
@@ -100,9 +100,11 @@ def parse(arguments: Sequence[str]) -> tuple[RunSettings, Options]:
         ImportError: an extra is not installed.
         SystemExit: the command line is wrong or asks for help.
     """
-    if not arguments or arguments[0] in ("-h", "--help"):
+    if arguments and arguments[0] in ("-h", "--help"):
         print(_usage())
-        raise SystemExit(0 if arguments else 2)
+        raise SystemExit(0)
+    if not arguments or arguments[0] not in LEARNERS:
+        commands.fail_unknown(arguments, LEARNERS, PROGRAM)
     learner, rest = arguments[0], list(arguments[1:])
     kind = run_settings(learner)
     if rest and not rest[0].startswith("-"):
@@ -146,51 +148,30 @@ def _parse(
     kind: Any, settings: RunSettings, learner: str, arguments: Sequence[str]
 ) -> tuple[RunSettings, Options]:
     """Return the settings, with those of the command line replaced, and the options."""
-    import tyro
-
-    args = commands.read(
-        _class(kind, settings),
-        f"{PROGRAM} {learner}",
-        arguments,
-        (tyro.conf.AvoidSubcommands,),
-        description=_description(kind, learner),
+    options, settings = commands.read(
+        parts_of(learner, settings), f"{PROGRAM} {learner}", arguments, _description(learner)
     )
-    return args.settings, args.options
+    return settings, options
 
 
-def _description(kind: Any, learner: str) -> str:
-    """Return the text of the help before the options."""
-    first = (kind.__doc__ or "").splitlines()[0]
-    file = "A JSON file with any of the settings may come first; options override it."
-    return f"{first}\n\n{file}\n\nExample: {PROGRAM} {learner} SETTINGS.json --out RUN --hours 1"
-
-
-def _class(kind: Any, settings: RunSettings) -> type[Any]:
-    """Return the class of the arguments: options of a run, and its settings."""
-    import tyro
-
-    commands.add_help(kind.options)
-    commands.add_help(kind)
-    no_name = tyro.conf.arg(name="")
-    fields: list[Any] = [
-        ("options", Annotated[kind.options, no_name, tyro.conf.FlagCreatePairsOff]),
-        ("settings", Annotated[kind, no_name], field(default=settings)),
-    ]
-    return make_dataclass("Args", fields)
-
-
-def arguments(learner: str) -> type[Any]:
-    """Return the class of the arguments of a learner's runs."""
+def parts_of(learner: str, settings: Any = None) -> list[commands.Part]:
+    """Return what the command line of a learner is read into: options of the run and settings."""
     kind = run_settings(learner)
-    return _class(kind, kind())
+    return [commands.Part(kind.options), commands.Part(kind, settings or kind())]
+
+
+def _description(learner: str) -> str:
+    """Return the text of the help before the options."""
+    first = LEARNERS[learner].description
+    file = "A JSON file with any of the settings may come first; options override it."
+    example = f"Example: {PROGRAM} {learner} SETTINGS.json --out RUN --hours 1"
+    return f"{first[0].upper()}{first[1:]}.\n\n{file}\n\n{example}"
 
 
 def _usage() -> str:
     """Return the usage of the command."""
-    width = max(map(len, LEARNERS))
-    names = [f"  {name:{width}}  {each.description}" for name, each in LEARNERS.items()]
-    usage = f"usage: {PROGRAM} LEARNER [SETTINGS.json] --out DIR [options]"
-    return "\n".join([usage, "", "learners:", *names, "", f"options: {PROGRAM} LEARNER --help"])
+    learners = {name: each.description for name, each in LEARNERS.items()}
+    return commands.usage_of(PROGRAM, learners, "LEARNER")
 
 
 def start(settings: RunSettings, options: Options) -> tuple[Trainee, RunFolder]:
@@ -266,10 +247,10 @@ def _advance(trainee: Trainee, settings: RunSettings, options: Options, folder: 
     seconds = None if options.hours is None else 3600 * options.hours
     key, evaluation = settings.row_key, settings.evaluation_key
     limits = Limits(
-        end=None if options.amount is None else int(options.amount),
+        end=options.amount,
         seconds=seconds,
         save_every=0.0 if trainee.saves_each_chunk else 60 * options.save_minutes,
-        evaluate_every=int(options.evaluate_every),
+        evaluate_every=options.evaluate_every,
         evaluated=max((row[key] for row in folder.rows() if evaluation in row), default=0),
     )
     start_time, before, total = time.monotonic(), trainee.amount, limits.end_of(trainee)
@@ -300,8 +281,11 @@ def _advance(trainee: Trainee, settings: RunSettings, options: Options, folder: 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
-    run(*parse(sys.argv[1:] if arguments is None else arguments))
+    settings, options = parse(sys.argv[1:] if arguments is None else arguments)
+    parts = [commands.Part(type(options)), commands.Part(type(settings), settings)]
+    with commands.naming_options(parts):
+        run(settings, options)
 
 
 if __name__ == "__main__":
-    sys.exit(commands.exit_code(main))
+    sys.exit(commands.run_process(main))

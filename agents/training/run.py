@@ -23,11 +23,12 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import AfterValidator
 
-from afterstate.agents.config import Amount, Count, Positive, settings
+from afterstate.agents.config import Count, Positive, settings
 from afterstate.agents.training.commands import sigterm_raises, uninterrupted
 from afterstate.agents.training.folder import RunFolder
 from afterstate.envs import durable_files
 from afterstate.envs.messages import shown
+from afterstate.envs.options import NAMED, Device, Folder
 
 EVALUATION_SEED = 1 << 40
 """Seed of the first game of every evaluation of 2048, far from those of training games."""
@@ -83,10 +84,10 @@ Evaluation = Annotated[str, AfterValidator(_evaluation)]
 class Options:
     """Options of a run, which may change when it is resumed."""
 
-    out: Path
-    """Folder of the run."""
+    out: Annotated[Folder, NAMED]
+    """Folder of the run, which is made."""
     hours: Positive | None = None
-    """Stop after this many hours, counted from this start."""
+    """Stop after this many hours, counted from this start; by default there is no limit."""
     resume: bool = False
     """Continue the run in the folder."""
     save_minutes: Positive = 10
@@ -95,16 +96,16 @@ class Options:
     """Number of threads that learn."""
     tensorboard: bool = False
     """Write the rows to TensorBoard, too."""
-    evaluate_every: Amount = 1_000_000
+    evaluate_every: Count = 1_000_000
     """Moves, generations or steps from one evaluation to the next."""
 
     amount_name: ClassVar[str] = "moves"
     """Name of the option that says when the run stops: moves, generations or steps."""
 
     @property
-    def amount(self) -> float | None:
+    def amount(self) -> int | None:
         """Moves, generations or steps at which the run stops."""
-        amount: float | None = getattr(self, self.amount_name, None)
+        amount: int | None = getattr(self, self.amount_name, None)
         return amount
 
     @property
@@ -117,8 +118,11 @@ class Options:
 class MoveOptions(Options):
     """Options of a run of a learner of 2048."""
 
-    moves: Amount | None = None
-    """Stop when the learner has made this many moves, including those before --resume."""
+    moves: Count | None = None
+    """Stop when the learner has made this many moves, including those before --resume; by default
+    there is no limit."""
+    evaluate_every: Count = 1_000_000
+    """Moves from one evaluation to the next."""
     evaluate: Evaluation = "1:300"
     """Number of evaluation games of each search depth, PLIES:GAMES,...; depth 1 is greedy."""
 
@@ -132,7 +136,7 @@ class MoveOptions(Options):
 class NeuralOptions(MoveOptions):
     """Options of a run of a neural network of 2048."""
 
-    device: str = "cpu"
+    device: Device = "cpu"
     """Device on which the network learns and plays: cpu or cuda."""
 
 

@@ -28,20 +28,27 @@ def run(options: List) -> int:
 
 def _table(rows: list[dict[str, Any]]) -> str:
     """Return rows as a table, a column for each key."""
-    cells = [[_cell(each) for each in row.values()] for row in rows]
-    return aligned(list(rows[0]), cells, left=len(rows[0]))
+    cells = [[_cell(*each) for each in row.items()] for row in rows]
+    heads = [{"bytes": "size"}.get(name, name.replace("_", " ")) for name in rows[0]]
+    return aligned(heads, cells, left=len(heads))
 
 
-def _cell(value: Any) -> str:
+def _cell(name: str, value: Any) -> str:
     """Return a value as a cell of a table."""
-    return ", ".join(value) if isinstance(value, list) else str(value)
+    if isinstance(value, list):
+        return ", ".join(value)
+    if isinstance(value, dict):
+        return f"{value['mean']:,} ± {value['interval']:,} {value['unit']}"
+    if name == "bytes":
+        return f"{value / 1e6:.2f} MB"
+    return "" if value is None else str(value)
 
 
 def environments() -> list[dict[str, Any]]:
     """Return the environments and how they are made."""
     specs = [each for each in gym.registry.values() if _is_ours(each)]
-    made = [{"id": each.id, "made by": f'gym.make("afterstate:{each.id}")'} for each in specs]
-    return [*made, {"id": "daihinmin_v0", "made by": "afterstate.envs.daihinmin_v0.env()"}]
+    made = [{"id": each.id, "made_by": f'gym.make("afterstate:{each.id}")'} for each in specs]
+    return [*made, {"id": "daihinmin_v0", "made_by": "afterstate.envs.daihinmin_v0.env()"}]
 
 
 def _is_ours(spec: Any) -> bool:
@@ -55,7 +62,7 @@ def players() -> list[dict[str, Any]]:
         {
             "name": name,
             "game": "Daihinmin" if name.startswith("daihinmin-") else "2048",
-            "extra": "neural" if agents.needs_torch(name) else "",
+            "extra": "neural" if agents.needs_torch(name) else None,
             "settings": _settings(name),
         }
         for name in agents.names()
@@ -84,9 +91,9 @@ def _network(path: Path) -> dict[str, Any]:
         "player": _player(path),
         "file": path.name,
         "game": "Daihinmin" if path.parts[-3] == "daihinmin" else "2048",
-        "size": f"{path.stat().st_size / 1e6:.2f} MB",
+        "bytes": path.stat().st_size,
         "score": _score(facts),
-        "learned from": _origin(facts),
+        "learned_from": _origin(facts),
     }
 
 
@@ -100,21 +107,23 @@ def _player(path: Path) -> str:
     return f"policy-net,layers={number}" if number else f"policy-net,algorithm={name}"
 
 
-def _score(facts: dict[str, Any]) -> str:
-    """Return the score in the facts of a network, if it has one."""
+def _score(facts: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the score in the facts of a network, if it has one, and half of its 95% interval."""
     greedy = facts.get("scores", facts).get("1-ply")
     if greedy:
-        return f"{greedy['mean']:,.0f} ± {greedy['interval']:,.0f} by greedy play"
+        mean, interval = round(greedy["mean"]), round(greedy["interval"])
+        return {"mean": mean, "interval": interval, "unit": "points by greedy play"}
     points = facts.get("points against four sample clients")
     if not points:
-        return ""
-    mean, interval = 100 * points["mean"], 100 * points["interval"]
-    return f"{mean:.1f} ± {interval:.1f} points per 100 games against sample clients"
+        return None
+    mean, interval = round(100 * points["mean"], 1), round(100 * points["interval"], 1)
+    unit = "points per 100 games against sample clients"
+    return {"mean": mean, "interval": interval, "unit": unit}
 
 
-def _origin(facts: dict[str, Any]) -> str:
+def _origin(facts: dict[str, Any]) -> str | None:
     """Return what a network learned from, by its facts."""
     n_moves = facts.get("moves", facts.get("n_moves"))
     if n_moves:
         return f"{n_moves:,} moves{' of a log' if 'log' in facts else ''}"
-    return str(facts.get("learned from", ""))
+    return facts.get("learned from")

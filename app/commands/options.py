@@ -11,14 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
-from tyro.conf import Positional
-
-from afterstate.envs.commands import placeholder
 from afterstate.envs.daihinmin.uecda.settings import PORT, SILENCE_SECONDS, ServerSettings
-
-Player = Annotated[str, placeholder("PLAYER")]
-Players = Annotated[tuple[str, ...], placeholder("PLAYER [PLAYER ...]")]
-SomePlayers = Annotated[tuple[str, ...], placeholder("PLAYER [PLAYER ...]", is_required=True)]
+from afterstate.envs.options import POSITIONAL, File, Folder, Placeholder, Player
 
 
 @dataclass(frozen=True)
@@ -47,13 +41,13 @@ class Play2048:
 class PlayDaihinmin:
     """Play Daihinmin in the terminal against four players.
 
-    Type a play in notation, such as `S8`, `S8 JO=H8` or `pass`, or its number in the list of legal
+    Type a play in notation, such as "S8", "S8 JO=H8" or "pass", or its number in the list of legal
     plays; ? shows a hint, L the list, Q ends.
 
     Example: afterstate play daihinmin --opponents daihinmin-mc daihinmin-sample --games 3
     """
 
-    opponents: Players = ("daihinmin-heuristic",)
+    opponents: tuple[Player, ...] = ("daihinmin-heuristic",)
     """Players of the other seats; the last one takes all that are left."""
     games: int = 1
     """Number of games of the match."""
@@ -70,11 +64,11 @@ class Watch:
     Example: afterstate watch expectimax,depth=3 --until 2048 --to game.gif
     """
 
-    players: Positional[SomePlayers]
+    players: tuple[Player, ...]
     """Players of one game; of Daihinmin, the last one takes all seats that are left."""
     seed: int = 0
-    """Seed of the game: that of `reset(seed=...)`."""
-    to: str = "terminal"
+    """Seed of the game, as of a reset of its environment."""
+    to: Literal["terminal", "window"] | File = "terminal"
     """Place of the pictures: terminal, window, or a file that ends in .gif or .mp4."""
     speed: float = 5.0
     """Moves per second; 0: as fast as the player moves."""
@@ -96,13 +90,13 @@ class Eval:
     Example: afterstate eval ntuple expectimax,depth=2 --games 200
     """
 
-    players: Positional[SomePlayers]
+    players: tuple[Player, ...]
     """Players of one game."""
     games: int = 100
     """Number of games of each player; of Daihinmin, a multiple of 100."""
     seed: int = 0
     """Seed of the first game or cycle; the others have the numbers after it."""
-    opponents: Players = ()
+    opponents: tuple[Player, ...] = ()
     """Opponents in Daihinmin, by default daihinmin-sample; the last one takes all seats left."""
     json: bool = False
     """Print JSON instead of a table."""
@@ -115,7 +109,7 @@ class List:
     Example: afterstate list players --json
     """
 
-    what: Positional[Literal["all", "environments", "players", "networks"]] = "all"
+    what: Annotated[Literal["all", "environments", "players", "networks"], POSITIONAL] = "all"
     """Kind of things to list."""
     json: bool = False
     """Print JSON instead of tables."""
@@ -123,13 +117,17 @@ class List:
 
 @dataclass(frozen=True)
 class Warmup:
-    """Compile what environments and players need, so that their first use does not wait.
+    """Compile the environments of both games, and what the moves of players need.
+
+    Compiled code is kept on disk, in the folder NUMBA_CACHE_DIR or beside the package, so that
+    later uses do not wait. What is kept already is not compiled again.
 
     Example: afterstate warmup expectimax daihinmin-mc
     """
 
-    players: Positional[Players] = ()
-    """Players, in addition to the environments; `all` for all."""
+    players: Annotated[tuple[Player, ...], POSITIONAL] = ()
+    """Players, as other commands name them: by name, such as expectimax,depth=3, by file or
+    as module:factory; all: all names. By default none, which compiles the environments."""
 
 
 @dataclass(frozen=True)
@@ -142,11 +140,11 @@ class Serve(ServerSettings):
     Example: afterstate serve --games 100 --seats daihinmin-sample daihinmin-heuristic
     """
 
-    seats: Players = ()
+    seats: tuple[Player, ...] = ()
     """Built-in players that fill the first seats."""
     replacement: Player = ""
     """Built-in player that takes over the seat of a lost client; by default the seat passes."""
-    log: Path | None = field(
+    log: File | None = field(
         default_factory=lambda: Path(time.strftime("uecda-%Y%m%d%H%M%S.jsonl"))
     )
     """File to which finished games are appended, in the format of recorded games."""
@@ -186,7 +184,7 @@ class Replay:
     Example: afterstate replay games.jsonl --json
     """
 
-    files: Positional[Annotated[tuple[Path, ...], placeholder("FILE [FILE ...]", True)]]
+    files: tuple[File, ...]
     """Files of recorded games."""
     json: bool = False
     """Print the results as a JSON list, an object for each file."""
@@ -210,9 +208,9 @@ class Web:
     """Print the address only, without opening a browser."""
     beyond_loopback: bool = False
     """Allow an address that others can reach. There are no passwords and no encryption."""
-    names: Annotated[tuple[str, ...], placeholder("NAME [NAME ...]")] = ()
+    names: tuple[Annotated[str, Placeholder("NAME")], ...] = ()
     """Names by which browsers reach the server, beyond loopback; others are refused."""
-    folder: Path | None = None
+    folder: Folder | None = None
     """Folder of visitors' games; by default ~/.local/state/afterstate/web."""
     searches: int = 2
     """Searches that run at the same time; twice as many slow ones run besides."""

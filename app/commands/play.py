@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from afterstate.commands.options import Play2048, PlayDaihinmin
-from afterstate.commands.seats import check_players
+from afterstate.commands.seats import check_players, fill
+from afterstate.envs.daihinmin.uecda.settings import N_SEATS
 from afterstate.envs.messages import named
 from afterstate.envs.words import check_count
 
@@ -25,7 +26,7 @@ def run(options: Play2048 | PlayDaihinmin) -> int:
         return play_2048.run(options)
     check_count("games", options.games)
     with named("opponents"):
-        check_players(options.opponents, "daihinmin")
+        check_players(fill(options.opponents, N_SEATS - 1), "daihinmin")
     with named("hints"):
         check_players([options.hints], "daihinmin")
     from afterstate.commands import play_daihinmin

@@ -19,6 +19,7 @@ from afterstate.agents.config import check_names
 from afterstate.envs.commands import missing
 from afterstate.envs.daihinmin.uecda.settings import N_SEATS
 from afterstate.envs.messages import shown
+from afterstate.envs.options import settings_of
 
 if TYPE_CHECKING:
     from afterstate.envs.daihinmin.players import Player
@@ -38,7 +39,7 @@ def find(name: str, seed: int | None = None) -> Any:
     if not is_factory(name):
         return agents.find(name, seed)
     path, *pairs = name.split(",")
-    make, settings = factory(path), agents.settings_of(pairs)
+    make, settings = factory(path), settings_of(pairs)
     try:
         names = list(signature(make).parameters)
     except ValueError as error:  # of a type that is built in

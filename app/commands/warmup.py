@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 import gymnasium as gym
@@ -25,7 +27,7 @@ def run(options: Warmup) -> int:
     Raises:
         OSError, ValueError, ImportError: a player that is not found.
     """
-    names = agents.names() if options.players == ("all",) else list(options.players)
+    names = _installed() if "all" in options.players else list(options.players)
     for name in names:
         game_of([name])  # before anything is compiled
         if "," in name:
@@ -42,6 +44,15 @@ def run(options: Warmup) -> int:
             step()
     print(f"compiled: {', '.join(steps)}")
     return 0
+
+
+def _installed() -> list[str]:
+    """Return the names of all players whose packages are installed; print the others' on stderr."""
+    has_torch = find_spec("torch") is not None and find_spec("safetensors") is not None
+    left_out = [name for name in agents.names() if agents.needs_torch(name) and not has_torch]
+    if left_out:
+        print(f'left out: {", ".join(left_out)}: pip install "afterstate[neural]"', file=sys.stderr)
+    return [name for name in agents.names() if name not in left_out]
 
 
 def _step(name: str) -> None:

@@ -21,6 +21,7 @@ from afterstate.commands.options import Watch
 from afterstate.commands.seats import fill, game_of, move_2048, player_2048, table
 from afterstate.envs import durable_files, pictures
 from afterstate.envs.daihinmin.uecda.settings import N_SEATS
+from afterstate.envs.messages import shown
 
 FILES = (".gif", ".mp4")
 
@@ -94,13 +95,13 @@ def run(options: Watch) -> int:
             f"players must be a single one of 2048, or up to 5 of Daihinmin, got {given}"
         )
     positions = positions_2048(options) if is_2048 else positions_daihinmin(options)
-    shown = _limited(positions, options.moves)
+    positions = _limited(positions, options.moves)
     if options.to == "terminal":
-        return _to_terminal(shown, options.speed)
+        return _to_terminal(positions, options.speed)
     if options.to == "window":
-        return _to_window(shown, options.speed)
+        return _to_window(positions, options.speed)
     _check_file(Path(options.to))
-    return _to_file(shown, options)
+    return _to_file(positions, options)
 
 
 def _check_file(path: Path) -> None:
@@ -114,8 +115,9 @@ def _check_file(path: Path) -> None:
 
 def _check(options: Watch) -> None:
     """Raise ValueError for an option that is out of range."""
-    if options.to not in ("terminal", "window") and Path(options.to).suffix.lower() not in FILES:
-        raise ValueError(f"to must be terminal, window or a .gif or .mp4 file, got {options.to!r}")
+    if isinstance(options.to, Path) and options.to.suffix.lower() not in FILES:
+        given = shown(str(options.to))
+        raise ValueError(f"to must be terminal, window or a .gif or .mp4 file, got {given}")
     if not 0 <= options.speed <= 1000:
         raise ValueError(f"speed must be in 0..1000 moves per second, got {options.speed}")
     if options.until is not None and options.until not in [1 << n for n in range(2, 18)]:

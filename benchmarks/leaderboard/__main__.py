@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from afterstate.__main__ import parse_options
-from afterstate.envs.commands import exit_code
+from afterstate.envs.commands import run_process
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -28,4 +28,4 @@ def run(args: Any) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(exit_code(main))
+    sys.exit(run_process(main))

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
-from tyro.conf import Positional
 
 from afterstate.agents.config import Backend, Count, Jobs, Whole, settings
-from afterstate.envs.commands import placeholder
+from afterstate.envs.options import File, Folder, Placeholder, Player
 
 
 @settings
@@ -19,20 +18,20 @@ class Report:
     Example: afterstate leaderboard report --rows results
     """
 
-    entries: Path | None = None
+    entries: File | None = None
     """JSON file of the entries; by default those of the package."""
-    rows: Path = Path("leaderboard")
+    rows: Folder = Path("leaderboard")
     """Folder of the rows and results."""
 
 
 @settings
 class Readme(Report):
-    """Copy the tables of `report` into the README and docs/leaderboard.md of a checkout.
+    """Copy the tables of a report into the README and docs/leaderboard.md of a checkout.
 
     Example: afterstate leaderboard readme
     """
 
-    rows: Path = Path("benchmarks/results/leaderboard")
+    rows: Folder = Path("benchmarks/results/leaderboard")
     """Folder of the tables."""
 
 
@@ -43,10 +42,10 @@ class Play(Report):
     Example: afterstate leaderboard play --only "expectimax*" --jobs 2
     """
 
-    only: Annotated[tuple[str, ...], placeholder("NAME [NAME ...]")] = ("*",)
+    only: tuple[Annotated[str, Placeholder("NAME")], ...] = ("*",)
     """Names or patterns of entries, such as "random", "2048/random" or "MC*"."""
     jobs: Jobs | None = None
-    """Processes; by default 1, or all of the cluster with Ray."""
+    """Number of processes that play; by default 1, or all of the cluster with Ray."""
     backend: Backend = "local"
     """Place of the processes: this machine, or a Ray cluster."""
 
@@ -61,9 +60,9 @@ class Verify(Play):
     seed: Whole | None = None
     """Seed of the game or cycle to play; by default chunks are drawn at random."""
     chunks: Count = 1
-    """Chunks per entry."""
+    """Number of chunks of each entry that are played."""
     all: bool = False
-    """Play all chunks."""
+    """Play all chunks of each entry."""
     json: bool = False
     """Print the results as a JSON list, an object for each chunk or entry."""
 
@@ -75,21 +74,21 @@ class Tournament:
     Example: afterstate leaderboard tournament heuristic sample sample sample sample --cycles 200
     """
 
-    players: Positional[Annotated[tuple[str, ...], placeholder("PLAYER [PLAYER ...]", True)]]
-    """Names or module:factory, at least five."""
+    players: tuple[Player, ...]
+    """Players, at least five."""
     cycles: Annotated[Count, Field(le=1_000_000)] = 20
-    """Draws of five players."""
+    """Number of draws of five players, which play a cycle each."""
     games: Count = 100
-    """Games of a cycle."""
+    """Number of games of a cycle."""
     duplicate: bool = False
     """Play each deal five times, with the players moved on."""
     seed: Whole = 0
-    """Seed of draws and deals."""
+    """Seed of the draws and deals."""
     jobs: Jobs = 1
-    """Processes."""
+    """Number of processes that play."""
     backend: Backend = "local"
     """Place of the processes: this machine, or a Ray cluster."""
-    rows: Path | None = None
-    """New file for the rows."""
+    rows: File | None = None
+    """New file for the rows; by default they are not kept."""
     json: bool = False
     """Print the results of the players as a JSON list instead of tables."""

@@ -189,9 +189,16 @@ def report(rows: Sequence[Row]) -> str:
 
 def as_json(rows: Sequence[Row]) -> str:
     """Return the results of the players as a JSON list, best first."""
-    of_players = [each._asdict() for each in results(rows)]
-    for each in of_players:
-        each["interval"] = None if math.isnan(each["interval"]) else each["interval"]
+    of_players = [
+        {
+            "player": each.name,
+            "n_games": each.games,
+            "points_per_100_games": round(each.points, 2),
+            "interval": None if math.isnan(each.interval) else round(each.interval, 2),
+            "places": each.places,
+        }
+        for each in results(rows)
+    ]
     return json.dumps(of_players, indent=1)
 
 

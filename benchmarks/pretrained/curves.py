@@ -8,6 +8,7 @@ training games, the loss, and the accuracy of predicted moves.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from matplotlib import pyplot as plt
 
 from afterstate.agents.config import settings
 from afterstate.envs import json_files
-from afterstate.envs.commands import parse
+from afterstate.envs.commands import parse, run_process
 from afterstate.leaderboard.row_files import Row
 
 TITLES = {
@@ -103,4 +104,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run_process(main))

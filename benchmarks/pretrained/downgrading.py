@@ -24,7 +24,7 @@ from afterstate.agents.game2048.values.ntuple import NTupleAgent
 from afterstate.agents.game2048.values.ntuple_network import Network
 from afterstate.agents.training.run import EVALUATION_SEED, half_interval
 from afterstate.envs import json_files
-from afterstate.envs.commands import exit_code, parse
+from afterstate.envs.commands import parse, run_process
 from afterstate.leaderboard.machine import machine
 
 RESULT = Path(__file__).parents[1] / "results" / "downgrading.jsonl"
@@ -93,4 +93,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(exit_code(main))
+    sys.exit(run_process(main))

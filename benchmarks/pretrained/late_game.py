@@ -11,6 +11,7 @@ results.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from tqdm import trange
-from tyro.conf import Positional
 
 from afterstate import agents
 from afterstate.agents.config import Count, settings
@@ -30,7 +30,7 @@ from afterstate.agents.game2048.values.ntuple import estimate
 from afterstate.agents.game2048.values.ntuple_network import Network
 from afterstate.agents.training.run import EVALUATION_SEED
 from afterstate.envs import json_files
-from afterstate.envs.commands import parse
+from afterstate.envs.commands import parse, run_process
 from afterstate.envs.game2048.rules import field, spawn
 from afterstate.envs.words import seed_word
 from afterstate.leaderboard.machine import machine
@@ -95,7 +95,7 @@ def lines(net: Network, depth: int, n_games: int) -> list[dict[str, Any]]:
 class Args:
     """Compare what a network expects to score late in games with what it scores."""
 
-    network: Positional[Path]
+    network: Path
     """File of a network or a learner."""
     games: Count = 1_000
     """Games."""
@@ -122,4 +122,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run_process(main))

@@ -9,6 +9,7 @@ every five million moves, and one JSON row per run is appended to the results.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,13 +17,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from afterstate.agents.config import Amount, Positive, Share, Whole, settings
+from afterstate.agents.config import Count, Positive, Share, Whole, settings
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner, evaluate
 from afterstate.agents.game2048.learning.runs import NTupleSettings
 from afterstate.agents.game2048.play import Games
 from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.envs import json_files
-from afterstate.envs.commands import parse
+from afterstate.envs.commands import parse, run_process
 from afterstate.leaderboard.machine import machine
 
 RESULT = Path(__file__).parents[1] / "results" / "learning_curve.jsonl"
@@ -61,9 +62,9 @@ def run(
 class Args:
     """Measure the learning curve of the N-tuple player."""
 
-    moves: Amount = 5e7
+    moves: Count = 50_000_000
     """Moves of a run."""
-    every: Amount = 5e6
+    every: Count = 5_000_000
     """Moves from one point to the next."""
     seeds: tuple[Whole, ...] = (1, 2, 3)
     """Seeds, one for each run."""
@@ -90,9 +91,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     args = parse(Args, "python -m benchmarks.pretrained.learning_curve", arguments)
     rule = NTupleSettings(args.rule, args.order, args.lam, args.rate, restart=args.restart)
     for seed in args.seeds:
-        row = run(args.tuples, rule, seed, int(args.moves), int(args.every), args.greedy)
+        row = run(args.tuples, rule, seed, args.moves, args.every, args.greedy)
         json_files.append(args.out, [{**row, "machine": machine()}])
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run_process(main))

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -28,7 +29,7 @@ from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.values import policy_net, value_net
 from afterstate.agents.training.run import summary
 from afterstate.envs import durable_files, json_files
-from afterstate.envs.commands import fail, parse
+from afterstate.envs.commands import fail, parse, run_process
 from afterstate.leaderboard.machine import machine
 
 PACKAGE = Path(__file__).parents[2] / "agents" / "game2048" / "pretrained"
@@ -172,4 +173,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run_process(main))

@@ -9,13 +9,14 @@ Plays 4,000 greedy games and 200 by search, the same in every run, and writes th
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 
 from afterstate.agents.config import Count, settings
 from afterstate.agents.game2048 import players
 from afterstate.agents.game2048.learning.ntuple_learner import evaluate
 from afterstate.agents.game2048.values.ntuple_file import load
-from afterstate.envs.commands import parse
+from afterstate.envs.commands import parse, run_process
 from afterstate.leaderboard.machine import machine
 
 
@@ -44,4 +45,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run_process(main))

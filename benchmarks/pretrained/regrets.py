@@ -10,15 +10,15 @@ points of games. A JSON row is appended to the results.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 from tqdm import tqdm
-from tyro.conf import Positional
 
 from afterstate import agents
 from afterstate.agents.config import Count, Positive, Whole, settings
@@ -27,7 +27,8 @@ from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.values.ntuple_network import Network
 from afterstate.agents.training.commands import markdown
 from afterstate.envs import json_files
-from afterstate.envs.commands import parse
+from afterstate.envs.commands import parse, run_process
+from afterstate.envs.options import POSITIONAL, settings_of
 from afterstate.envs.words import Words
 from afterstate.leaderboard.machine import machine
 from benchmarks.experiments.cells import mean_regret, mean_text
@@ -61,7 +62,7 @@ def regret(
         boards: the positions.
         values: of their moves by the deep search, `float64[n, 4]`.
     """
-    player = ExpectimaxAgent(net, **agents.settings_of(search.split(",")))
+    player = ExpectimaxAgent(net, **settings_of(search.split(",")))
     player.act(boards[:1])
     before, start = player.n_searched, time.process_time()
     actions = player.act(boards)
@@ -80,7 +81,7 @@ def regret(
 class Args:
     """Measure regrets of expectimax searches against their time."""
 
-    searches: Positional[tuple[str, ...]] = SEARCHES
+    searches: Annotated[tuple[str, ...], POSITIONAL] = SEARCHES
     """Settings of searches, such as depth=4,cutoff=1e-3."""
     player: str = "ntuple"
     """Player whose network is searched, by its name or file."""
@@ -123,4 +124,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run_process(main))

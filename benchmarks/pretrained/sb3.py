@@ -14,6 +14,7 @@ package; of Daihinmin only the best one.
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -33,7 +34,7 @@ from afterstate.agents.game2048.values.ntuple import NTupleAgent
 from afterstate.agents.training.commands import markdown
 from afterstate.agents.training.run import EVALUATION_SEED, summary
 from afterstate.envs import durable_files, json_files
-from afterstate.envs.commands import parse
+from afterstate.envs.commands import parse, run_process
 from afterstate.leaderboard import figures
 from afterstate.leaderboard.row_files import Row
 
@@ -270,4 +271,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run_process(main))

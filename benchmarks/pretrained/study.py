@@ -20,11 +20,11 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
-from afterstate.agents.config import Amount, settings
+from afterstate.agents.config import Count, settings
 from afterstate.agents.training import __main__ as training
 from afterstate.agents.training.commands import markdown
 from afterstate.envs import json_files
-from afterstate.envs.commands import exit_code, parse
+from afterstate.envs.commands import parse, run_process
 from afterstate.envs.messages import shown
 from afterstate.leaderboard.row_files import Row
 from benchmarks.pretrained import curves
@@ -45,7 +45,7 @@ class Args:
     """Folder of the runs."""
     out: Path = RESULTS
     """Folder of rows, table and curves."""
-    moves: Amount = 1e9
+    moves: Count = 1_000_000_000
     """Moves of each run."""
     evaluate: str = EVALUATE
     """Evaluation games by depths, as for `afterstate train ntuple`, four times a run."""
@@ -76,7 +76,7 @@ def learn(name: str, args: Args) -> None:
     asked = folder / "asked.json"
     asked.write_text(json.dumps(RUNS[name], indent=1) + "\n", encoding="utf-8")
     words = ["ntuple", str(asked), "--out", str(folder), "--seed", "1", "--moves", str(args.moves)]
-    words += ["--evaluate", args.evaluate, "--evaluate-every", str(args.moves / 4)]
+    words += ["--evaluate", args.evaluate, "--evaluate-every", str(args.moves // 4)]
     resume = ["--resume"] if (folder / "learner.npz").exists() else []
     print(f"{name}:", flush=True)
     training.main([*words, *resume])
@@ -165,4 +165,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(exit_code(main))
+    sys.exit(run_process(main))

@@ -20,13 +20,12 @@ from importlib import import_module
 from pathlib import Path
 from statistics import median
 from subprocess import CalledProcessError
-from typing import Literal
-
-from tyro.conf import Positional
+from typing import Annotated, Literal
 
 from afterstate.agents.config import Count, Positive, settings
 from afterstate.agents.training.commands import sigterm_raises
-from afterstate.envs.commands import fail, parse
+from afterstate.envs.commands import fail, parse, run_process
+from afterstate.envs.options import POSITIONAL
 from afterstate.leaderboard.machine import machine
 from benchmarks.speed import comparisons
 from benchmarks.speed.comparisons import Peers
@@ -40,7 +39,7 @@ MODULES = {"2048": "game2048", "daihinmin": "daihinmin"}
 class Args:
     """Measure the speed of environments, players and learners."""
 
-    games: Positional[tuple[Literal["2048", "daihinmin"], ...]] = ("2048", "daihinmin")
+    games: Annotated[tuple[Literal["2048", "daihinmin"], ...], POSITIONAL] = ("2048", "daihinmin")
     """Games to measure, without --peers."""
     rounds: Count = 7
     """Rounds of each subject, without --peers."""
@@ -107,4 +106,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_process(main))

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -38,7 +39,7 @@ from afterstate.agents.game2048.search.alphabeta import (
     Cutoffs,
     SearchResult,
 )
-from afterstate.envs.commands import parse
+from afterstate.envs.commands import parse, run_process
 from afterstate.envs.game2048.rules import cells
 from benchmarks.speed.timing import Figure, show
 
@@ -289,4 +290,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run_process(main))

@@ -23,7 +23,7 @@ from afterstate.agents.daihinmin.afterstates.endgame import sure_play
 from afterstate.agents.daihinmin.rule_based.players import SampleAgent
 from afterstate.agents.daihinmin.search.monte_carlo import MonteCarloAgent
 from afterstate.agents.daihinmin.values.softmax_policy import PolicyAgent
-from afterstate.envs.commands import parse
+from afterstate.envs.commands import parse, run_process
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game
 from benchmarks.speed.decisions import Recorder, recorded, show, time_decisions
 from benchmarks.speed.timing import Figure, Steps, Subject, in_turn
@@ -91,4 +91,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run_process(main))

@@ -14,6 +14,7 @@ Monte-Carlo Softmax searches that the network takes, in wall time.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -37,7 +38,7 @@ from afterstate.agents.game2048.values.policy_net import PolicyCNN, probabilitie
 from afterstate.agents.game2048.values.value_net import CNN22, ValueNetAgent, evaluate
 from afterstate.agents.nets import check_device
 from afterstate.agents.training.optimizer import Fitting, set_threads
-from afterstate.envs.commands import parse
+from afterstate.envs.commands import parse, run_process
 from afterstate.envs.game2048 import torch_rules
 from afterstate.envs.words import Words
 from benchmarks.speed.timing import Figure, show
@@ -254,4 +255,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run_process(main))

@@ -9,6 +9,7 @@ wall time, in two processes of one thread each, after a first round that is not 
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,7 +27,7 @@ from afterstate.agents.daihinmin.rule_based.players import HeuristicAgent
 from afterstate.agents.daihinmin.values import rank_net
 from afterstate.agents.daihinmin.values.rank_net import RankAgent
 from afterstate.agents.training.workers import Workers
-from afterstate.envs.commands import parse
+from afterstate.envs.commands import parse, run_process
 from afterstate.envs.daihinmin.plays import N_PLAYS, PASS
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, list_legal
 from benchmarks.speed.decisions import Recorder, recorded, show, time_decisions
@@ -100,4 +101,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run_process(main))

@@ -25,7 +25,7 @@ import httpx
 import numpy as np
 
 from afterstate.agents.config import Count, Positive, Whole, settings
-from afterstate.envs.commands import parse
+from afterstate.envs.commands import parse, run_process
 from afterstate.leaderboard.machine import machine
 from afterstate.web.requests import MAX_MOVES
 
@@ -222,4 +222,4 @@ def main(args: Args) -> None:
 
 
 if __name__ == "__main__":
-    main(parse(Args, "python -m benchmarks.speed.web"))
+    sys.exit(run_process(lambda: main(parse(Args, "python -m benchmarks.speed.web"))))

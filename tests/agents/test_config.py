@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from afterstate.agents.config import (
-    Amount,
     Count,
     Share,
     current_names,
@@ -35,7 +34,7 @@ class Outer:
 
     kind: ClassVar[str] = "outer"
     games: Count = 64
-    moves: Amount = 1e6
+    moves: Count = 1_000_000
     rule: Literal["td", "tc"] = "tc"
     inner: Inner = field(default_factory=Inner)
 

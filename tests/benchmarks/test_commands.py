@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-for name in ("matplotlib", "pandas", "scipy", "torch", "tqdm", "tyro", "yaml"):
+for name in ("matplotlib", "pandas", "scipy", "torch", "tqdm", "yaml"):
     pytest.importorskip(name)
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"

@@ -20,7 +20,7 @@ FOLDERS = {
 }
 INTERNAL = {
     *(f"afterstate.{name}" for name in ("__main__", "commands", "completion", "web")),
-    *(f"afterstate.envs.{name}" for name in ("batches", "commands", "command_errors", "compiling")),
+    *(f"afterstate.envs.{name}" for name in ("batches", "commands", "options", "compiling")),
     *(f"afterstate.envs.{name}" for name in ("messages", "signals")),
     *(f"afterstate.envs.{name}" for name in ("durable_files", "json_files")),
     *(f"afterstate.envs.daihinmin.uecda.{name}" for name in ("hosting", "journal", "lobby")),

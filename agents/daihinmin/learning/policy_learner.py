@@ -282,7 +282,7 @@ class PolicyTraining:
         if self._choices is None:
             from tqdm import tqdm
 
-            n_games, shares = int(self.run.games), list[Choices]()
+            n_games, shares = self.run.games, list[Choices]()
             while (place := self._share(len(shares))).exists():
                 shares.append(_choices(place, self._read(place)))
             rest = record(player, n_games, self.run.seed, self._workers(), len(shares))

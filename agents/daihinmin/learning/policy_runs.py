@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from afterstate.agents.config import Amount, Backend, Count, Jobs, Positive, Whole, settings
+from afterstate.agents.config import Backend, Count, Jobs, Positive, Whole, settings
 from afterstate.agents.training.folder import RunFolder
 from afterstate.agents.training.run import Options
+from afterstate.envs.options import File, Player
 
 if TYPE_CHECKING:
     from afterstate.agents.daihinmin.learning.policy_learner import PolicyTraining
@@ -23,9 +23,9 @@ RATE = 0.025
 class PolicyOptions(Options):
     """Options of a run of a play policy."""
 
-    steps: Amount | None = None
+    steps: Count | None = None
     """Stop at this step; by default at the end of what the settings ask for."""
-    evaluate_every: Amount = 500
+    evaluate_every: Count = 500
     """Steps from one evaluation to the next."""
     evaluate: Count = 1_000
     """Games of an evaluation, against four sample clients."""
@@ -53,14 +53,14 @@ class DaihinminPolicyRun:
     evaluation_key: ClassVar[str] = "against_sample"
     checkpoints: ClassVar[tuple[str, ...]] = ("ascent.npz", "00000.npz")
 
-    games: Amount = 1e6
+    games: Count = 1_000_000
     """Games, of self-play or of the player that is imitated."""
-    player: str | None = None
+    player: Player | None = None
     """Player that is imitated, by name, or the file of a rank network; by default the policy plays
     itself."""
     epochs: Count = 10
     """Number of times that the choices of a player are used."""
-    start: Path | None = None
+    start: File | None = None
     """File of a policy to start from; by default all weights are 0."""
     rate: Positive = RATE
     """Step size at the beginning; it falls to a tenth."""

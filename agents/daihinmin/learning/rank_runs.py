@@ -6,10 +6,9 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
 from afterstate.agents.config import (
-    Amount,
     Backend,
     Count,
     Jobs,
@@ -23,13 +22,15 @@ from afterstate.agents.training.fitting import BelowOne, StepSize
 from afterstate.agents.training.folder import RunFolder
 from afterstate.agents.training.run import Options
 from afterstate.envs.messages import shown
+from afterstate.envs.options import Device, FileName, Placeholder, Player
 
 if TYPE_CHECKING:
     import torch
 
     from afterstate.agents.daihinmin.learning.rank_training import RankTraining
 
-RULE_PLAYERS = ("sample", "heuristic", "policy")
+RulePlayer = Literal["sample", "heuristic", "policy"]
+RULE_PLAYERS: tuple[RulePlayer, ...] = get_args(RulePlayer)
 """The names of the players that need no network."""
 
 
@@ -61,9 +62,9 @@ class RankSettings:
 class RankOptions(Options):
     """Options of a run of a rank network."""
 
-    generations: Amount | None = None
-    """Stop at this generation."""
-    evaluate_every: Amount = 10
+    generations: Count | None = None
+    """Stop at this generation; by default there is no limit."""
+    evaluate_every: Count = 10
     """Generations from one evaluation to the next."""
     evaluate: Count = 2_000
     """Games of an evaluation, against four sample clients."""
@@ -71,7 +72,7 @@ class RankOptions(Options):
     """Processes that play."""
     backend: Backend = "local"
     """Place of the processes: this machine, or a Ray cluster."""
-    device: str = "cpu"
+    device: Device = "cpu"
     """Device on which networks learn and play: cpu or cuda."""
 
     amount_name: ClassVar[str] = "generations"
@@ -93,34 +94,35 @@ class RankRun:
     network: dict[str, str | int] = field(
         default_factory=lambda: {"name": "BaseCNN", "channels": 32}
     )
-    """Network: the name BaseCNN, HistoryCNN, FCNN or RankResNet, and its settings."""
+    """Network: BaseCNN, HistoryCNN, FCNN or RankResNet, and its settings, such as
+    RankResNet,channels=64,blocks=5."""
     learner: RankSettings = field(default_factory=RankSettings)
-    teacher: list[str] = field(default_factory=list)
-    """Names of players whose games are learned from; none: networks play themselves."""
-    logs: list[str] = field(default_factory=list)
+    teacher: list[Player] = field(default_factory=list)
+    """Players whose games are learned from; none: networks play themselves."""
+    logs: list[FileName] = field(default_factory=list)
     """Files of recorded games that are learned from in every generation, too."""
-    guests: list[str] = field(default_factory=list)
-    """Names of players without networks that play in the games, too, and are not learned from."""
+    guests: list[RulePlayer] = field(default_factory=list)
+    """Players without networks that play in the games, too, and are not learned from."""
     guest_share: Share = 0.5
     """Probability of each seat but one that a guest has it, if there are any."""
     temperature: Positive = 1.0
-    """Temperature of the softmax policy, where `"policy"` is a teacher or a guest."""
+    """Temperature of the player policy, where it is a teacher or a guest."""
     epsilon: BelowOne = 0.0
     """Probability of a random move. The moves before the last one in its game are not learned."""
-    points: Literal["game", "classes"] | list[Number] = "game"
-    """Values of places for networks that play: five numbers, or the points of the game, or the
-    points with the value of the class. Here these are always `CLASS_VALUES`, as if classes were
-    never reset; `RankAgent` counts the games that are left."""
+    points: Annotated[Literal["game", "classes"] | list[Number], Placeholder("POINTS")] = "game"
+    """Values of places for networks that play: game, the points of the game; classes, these and
+    what a class brings in later games, as if classes were never reset; or five numbers, the first
+    place first."""
     learned_gifts: bool = False
     """Networks choose the cards to give in the exchange, and learn from the hands left."""
     games: Whole = 10_000
     """Games played in each generation; 0 with logs: only these are learned from."""
     table: Count = 1_000
-    """Games after which five players are drawn again, from teachers or generations. Networks and
-    `RULE_PLAYERS` play a table as 64 matches in parallel, or as many as 100 games each need: of
-    1,000 games one in 16 is the first of its match, without classes, and none comes after the 16th,
-    where a cycle has 100. Tables from 6,400 games on have whole cycles. Other teachers play matches
-    of 100."""
+    """Games after which five players are drawn again, from teachers or generations. Networks,
+    sample, heuristic and policy play a table as 64 matches in parallel, or as many as 100 games
+    each need: of 1,000 games one in 16 is the first of its match, without classes, and none comes
+    after the 16th, where a cycle has 100. Tables from 6,400 games on have whole cycles. Other
+    teachers play matches of 100."""
     window: Count = 100_000
     """Number of latest games that are learned from."""
     pool: Count = 200
@@ -128,13 +130,14 @@ class RankRun:
     iterations: Count = 1_000
     """Batches that are learned in each generation."""
     lam: Share = 1.0
-    """Lambda of the targets: see `rank_learner.bootstrap`; 1 in Kuwabara and Hoki 2018. Below 1 all
-    targets of a generation come from the network that plays when its fit begins."""
+    """Lambda of the targets: 1 for the places, as in Kuwabara and Hoki 2018; below 1 they are
+    partly predictions later in the game, by the network that plays when the fit of the generation
+    begins."""
     final_rate: StepSize | None = None
     """Learning rate at the end of each generation, to which it falls linearly; by default it is
     constant."""
-    start: str | None = None
-    """File of a network to start from, one like `network`."""
+    start: FileName | None = None
+    """File of a network to start from, with the settings of `network`; by default a new one."""
     seed: Whole = 0
     """Seed of the weights, games and batches."""
 
@@ -145,8 +148,6 @@ class RankRun:
             raise ValueError(f"network must have a name, got {shown(self.network)}")
         if self.games == 0 and not self.logs:
             raise ValueError("games must be >= 1 without logs, got 0")
-        if not set(self.guests) <= set(RULE_PLAYERS):
-            raise ValueError(f"guests must be some of {RULE_PLAYERS}, got {shown(self.guests)}")
         if isinstance(self.points, list) and len(self.points) != 5:
             raise ValueError(f"points must be five numbers, got {shown(self.points)}")
 

@@ -65,7 +65,7 @@ from afterstate.envs.daihinmin.views import look
 from afterstate.envs.messages import shown
 
 NET, LEARNED_GIFTS, SAMPLE, HEURISTIC, POLICY = range(5)
-_KINDS = dict(zip(RULE_PLAYERS, (SAMPLE, HEURISTIC, POLICY), strict=True))
+_KINDS: dict[str, int] = dict(zip(RULE_PLAYERS, (SAMPLE, HEURISTIC, POLICY), strict=True))
 
 GamePlayer: TypeAlias = "nn.Module | str"
 

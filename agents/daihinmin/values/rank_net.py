@@ -12,7 +12,6 @@ action that leads to the afterstate of the largest value.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from inspect import signature
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,7 +21,6 @@ import torch
 from torch import Tensor, nn
 
 from afterstate.agents import nets
-from afterstate.agents.config import check_names
 from afterstate.agents.daihinmin.afterstates.chains import Afterstates, afterstates
 from afterstate.agents.daihinmin.afterstates.class_values import POINTS, class_values, games_left
 from afterstate.agents.daihinmin.afterstates.endgame import won_duel
@@ -196,8 +194,6 @@ def network(name: str, **settings: Any) -> nn.Module:
     Raises:
         ValueError: an unknown name or a wrong setting.
     """
-    if name in NETWORKS:
-        check_names(name, settings, signature(NETWORKS[name]).parameters)
     for key, value in settings.items():
         if type(value) is not int or not 1 <= value <= 4_096:
             raise ValueError(f"{key} must be an integer from 1 to 4096, got {shown(value)}")

@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from afterstate.agents.config import Amount, Backend, Count, Jobs, Rate, Whole, settings
+from afterstate.agents.config import Backend, Count, Jobs, Rate, Whole, settings
+from afterstate.envs.options import File, Player
 
 MAX_STEP = 1e6
 Step = Annotated[float, Field(gt=0, le=MAX_STEP)]
@@ -21,15 +22,15 @@ class Log:
     Example: afterstate log moves.npy --player expectimax,depth=2 --games 100
     """
 
-    log: Path
+    log: File
     """File to write; its name ends in .npy."""
-    player: Annotated[list[str], Field(min_length=1)] = field(
+    player: Annotated[list[Player], Field(min_length=1)] = field(
         default_factory=lambda: ["expectimax"]
     )
     """Players: a file each, or a name and settings such as expectimax,depth=2. They take turns."""
     games: Count | None = None
     """Stop after this many games of each player."""
-    moves: Amount | None = None
+    moves: Count | None = None
     """Stop when the log has this many moves, such as 1e7."""
     skip: Whole = 0
     """Number of first moves of each game that are not logged."""
@@ -60,7 +61,7 @@ class Log:
     @property
     def target(self) -> int:
         """Number of games or moves after which to stop."""
-        return int(self.moves or self.games or 0)
+        return self.moves or self.games or 0
 
 
 @settings
@@ -70,11 +71,11 @@ class Prune:
     Example: afterstate prune RUN/learner.npz small.npz --weights 1e7
     """
 
-    network: Path
+    network: File
     """File of a network or of a learner."""
-    small: Path
+    small: File
     """File to write; its name ends in .npz."""
-    weights: Annotated[float, Field(ge=1, lt=2**31)] = 10e6
+    weights: Annotated[Count, Field(lt=2**31)] = 10_000_000
     """Number of weights to keep."""
     step: Step = 8.0
     """Weights are rounded to multiples of it, in points; rarely used ones more coarsely."""

@@ -467,7 +467,7 @@ def _write(options: Log, buckets: Buckets) -> None:
         try:
             with _saved(buckets):
                 _fill(options, buckets, bar)
-            buckets.write(options.log, None if options.moves is None else int(options.moves))
+            buckets.write(options.log, options.moves)
         except KeyboardInterrupt:
             bar.close()
             message = f"interrupted: {buckets.n_moves:,} moves are kept, continue with --resume"
@@ -509,4 +509,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 if __name__ == "__main__":  # joblib sends processes functions of a module they can import
     from afterstate.agents.game2048.learning import play_logs
 
-    sys.exit(commands.exit_code(play_logs.main))
+    sys.exit(commands.run_process(play_logs.main))

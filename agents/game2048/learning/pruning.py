@@ -227,7 +227,7 @@ def prune(options: Prune) -> None:
     durable_files.check_writable(options.small)
     with tqdm(total=options.games, unit=" games") as bar:
         uses = count_uses(net, options.games, options.seed, bar.update, options.depth)
-    selected = most_used(net, uses, int(options.weights))
+    selected = most_used(net, uses, options.weights)
     steps = steps_by_uses(net, uses, selected, options.step)
     if downgrade is not None:
         net = net._replace(downgrade=downgrade)
@@ -242,4 +242,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(commands.exit_code(main))
+    sys.exit(commands.run_process(main))

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from afterstate.agents.config import (
-    Amount,
-    AmountFrom0,
     Count,
     Number,
     Positive,
@@ -29,6 +27,7 @@ from afterstate.agents.training.fitting import Fitting
 from afterstate.agents.training.folder import RunFolder
 from afterstate.agents.training.run import Evaluation, MoveOptions, MoveTraining, NeuralOptions
 from afterstate.envs.messages import shown
+from afterstate.envs.options import FileName
 
 if TYPE_CHECKING:
     from afterstate.agents.game2048.learning.from_search import Model, SearchValueLearner
@@ -57,13 +56,13 @@ class NTupleSettings:
     """
 
     rule: Literal["tc", "td"] = "tc"
-    """Temporal coherence or plain temporal differences."""
+    """Temporal coherence (tc) or plain temporal differences (td)."""
     order: Literal["backward", "forward"] = "backward"
-    """After each game, or during it."""
+    """Updates are made after each game, from its end (backward), or during it (forward)."""
     lam: Share | None = None
-    """Lambda; by default 0.5; forward learning without delay has 0."""
+    """Lambda, 0 to 1; by default 0.5, in forward learning without delay 0."""
     rate: Rate | None = None
-    """Step size; by default 1 for TC and 0.1 for TD."""
+    """Step size, at most 1; by default 1 for tc and 0.1 for td."""
     printed: bool = False
     """Accumulators of TC sum the steps, as Matsuzaki 2017 prints it, and not the shares of the
     errors."""
@@ -83,7 +82,7 @@ class NTupleSettings:
     that of the random move's own afterstate."""
     search_share: Share = 0.0
     """Share of games that are played by expectimax, without restart."""
-    search_from: AmountFrom0 = 0
+    search_from: Whole = 0
     """Number of moves after which such games begin."""
     search_depth: Annotated[int, Field(ge=2, le=5)] = 2
     """Depth of that search, in moves of the player."""
@@ -173,7 +172,7 @@ class Start:
 class NTupleOptions(MoveOptions):
     """Options of a run of an N-tuple network."""
 
-    evaluate_every: Amount = 1_000_000_000
+    evaluate_every: Count = 1_000_000_000
     """Moves from one evaluation to the next."""
     evaluate: Evaluation = "1:1000,3:10"
     """Evaluation games of search depths, PLIES:GAMES,...; 1 is greedy, more is expectimax."""
@@ -293,8 +292,8 @@ class ValueSettings(Fitting):
     games: Count = 1_024
     """Games played in parallel. With fewer games the network learns more from as many moves."""
     segment: Count = 1
-    """Moves of each game between two updates, by which targets look ahead. An update has
-    `segment * games` positions and is completed before a run is interrupted."""
+    """Moves of each game between two updates, by which targets look ahead. An update has so many
+    positions of each game and is completed before a run is interrupted."""
     lam: Share = 0.95
     """Lambda, the weight of later moves of the segment in a target: 0 none, 1 full."""
     value_scale: Positive = 1_000.0
@@ -311,12 +310,12 @@ class ValueRun(_NeuralRun):
     """Settings of a run in which a neural value network of 2048 learns in self-play."""
 
     network: dict[str, str | int] = field(default_factory=lambda: {"name": "CNN22"})
-    """Network: the name CNN22, and its settings."""
-    log: str | None = None
-    """File of a play log, for `jump`."""
+    """Network: CNN22 and its settings, such as CNN22,output=relu."""
+    log: FileName | None = None
+    """File of a play log, for `learner.jump`."""
     learner: ValueSettings = field(default_factory=ValueSettings)
     seed: Whole | None = 0
-    """Seed of the weights and of the games."""
+    """Seed of the weights and of the games; none: a random one."""
 
     def new(self, device: str = "cpu") -> ValueLearner:
         """Return a new learner.
@@ -364,11 +363,11 @@ class PolicyRun(_NeuralRun):
     """Settings of a run in which a policy network of 2048 learns from a play log."""
 
     network: PolicyNetwork = field(default_factory=PolicyNetwork)
-    log: str | None = None
-    """File of a play log; required."""
+    log: FileName | None = None
+    """File of a play log, which must be given."""
     learner: Fitting = field(default_factory=Fitting)
     seed: Whole | None = 0
-    """Seed of the weights and of the random symmetries."""
+    """Seed of the weights and of the random symmetries; none: a random one."""
 
     def new(self, device: str = "cpu") -> PolicyLearner:
         """Return a new learner.
@@ -473,7 +472,7 @@ class SearchFitting(Fitting):
 class SearchOptions(NeuralOptions):
     """Options of a run that learns values from searches."""
 
-    evaluate_every: Amount = 100_000
+    evaluate_every: Count = 100_000
     """Moves from one evaluation to the next."""
     evaluate: Evaluation = "1:100"
     """Evaluation games of the greedy player, 1:GAMES."""
@@ -491,13 +490,13 @@ class SearchValueRun:
         NetworkSettings | dict[str, str | int], Field(union_mode="left_to_right")
     ] = field(default_factory=NetworkSettings)
     """N-tuple network, or the name CNN22 and settings of a neural network."""
-    start: str | None = None
+    start: FileName | None = None
     """File of a network to start from; by default a new one."""
     fitting: SearchFitting = field(default_factory=SearchFitting)
     search: MCSoftmaxSettings = field(default_factory=MCSoftmaxSettings)
     learner: SearchValueSettings = field(default_factory=SearchValueSettings)
     seed: Whole | None = 0
-    """Seed of the weights and of the games."""
+    """Seed of the weights and of the games; none: a random one."""
 
     def __post_init__(self) -> None:
         if isinstance(self.network, dict) and "name" not in self.network:

@@ -38,10 +38,9 @@ class MCSoftmaxSettings:
     backup: PolicyName = "best"
     """Policy by which the value of a state is backed up."""
     select_temperature: Positive | None = None
-    """Temperature of selection after one simulation, by default that of the policy. It can be
-    learned: see `learned_temperature`."""
+    """Temperature of selection after one simulation; by default that of the policy."""
     backup_temperature: Positive | None = None
-    """Temperature of backup after one simulation, by default that of the policy."""
+    """Temperature of backup after one simulation; by default that of the policy."""
     trees: Count | None = None
     """Number of trees without chance; by default one tree with chance. All trees of a board have at
     most 10 million simulations together."""

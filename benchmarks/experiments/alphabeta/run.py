@@ -11,6 +11,7 @@ the full evaluation at several depths. `report` writes tables and a figure to `R
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -22,7 +23,7 @@ from afterstate import agents
 from afterstate.agents.config import Backend, Jobs, Positive, settings
 from afterstate.agents.training.commands import markdown
 from afterstate.agents.training.workers import Workers
-from afterstate.envs.commands import parse
+from afterstate.envs.commands import parse, run_process
 from afterstate.leaderboard import figures
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.cells import (
@@ -192,4 +193,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run_process(main))

@@ -8,6 +8,7 @@ Prints the matrix of `class_values.TRANSITIONS`, estimated again from 20,000 gam
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from afterstate.agents.config import Count, settings
 from afterstate.agents.daihinmin.afterstates.class_values import TRANSITIONS, count_transitions
 from afterstate.agents.daihinmin.learning.self_play import play_games
-from afterstate.envs.commands import parse
+from afterstate.envs.commands import parse, run_process
 from afterstate.envs.daihinmin.rules import N_PLAYERS
 
 
@@ -38,4 +39,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run_process(main))

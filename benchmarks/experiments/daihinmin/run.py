@@ -40,7 +40,7 @@ from afterstate.agents.daihinmin.values import rank_net
 from afterstate.agents.training import __main__ as training
 from afterstate.agents.training.folder import FolderLock
 from afterstate.envs import durable_files, json_files
-from afterstate.envs.commands import fail, parse
+from afterstate.envs.commands import fail, parse, run_process
 from afterstate.envs.daihinmin.rules import N_PLAYERS
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.daihinmin import report
@@ -316,4 +316,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run_process(main))

@@ -13,6 +13,7 @@ Writes `concentration.jsonl`, a row for each network and pattern, and `concentra
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ import pandas as pd
 from afterstate.agents.config import settings
 from afterstate.agents.game2048.values.policy_net import PRETRAINED, load
 from afterstate.agents.training.commands import markdown
-from afterstate.envs.commands import parse
+from afterstate.envs.commands import parse, run_process
 from afterstate.envs.game2048 import rules
 from benchmarks.experiments.policy_nets.analysis import contributions, top_units
 
@@ -93,4 +94,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run_process(main))

@@ -13,22 +13,23 @@ Tables are Markdown. `2` and `5` stand for the files of the pretrained networks 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
-import tyro
 from torch import Tensor, nn
-from tyro.conf import Positional
 
 from afterstate.agents import nets
 from afterstate.agents.config import Count, Positive, settings
 from afterstate.agents.game2048.learning import play_logs
 from afterstate.agents.game2048.learning.policy_imitation import logged
 from afterstate.agents.game2048.values.policy_net import PRETRAINED, best_moves, load
+from afterstate.envs.commands import parse_one_of, run_process
 from afterstate.envs.game2048 import rules, torch_rules
+from afterstate.envs.options import NAMED
 from benchmarks.experiments.policy_nets import analysis, drawing, tables
 from benchmarks.experiments.policy_nets.analysis import PAPER_BOARDS
 from benchmarks.experiments.policy_nets.tables import ACTIONS
@@ -38,9 +39,9 @@ from benchmarks.experiments.policy_nets.tables import ACTIONS
 class Filters:
     """Draw filters of a network."""
 
-    net: Positional[str]
+    net: str
     """Network: a file, or 2 or 5."""
-    out: Path
+    out: Annotated[Path, NAMED]
     """Picture to write."""
     filters: tuple[int, ...] = ()
     """Numbers of the filters; by default those with the largest weights."""
@@ -52,9 +53,9 @@ class Filters:
 class Weights:
     """Draw how many filters have how many large weights."""
 
-    nets: Positional[tuple[str, ...]]
+    nets: tuple[str, ...]
     """Networks: files, or 2 or 5."""
-    out: Path
+    out: Annotated[Path, NAMED]
     """Picture to write."""
     threshold: Positive = 0.1
     """Absolute value above which a weight is large."""
@@ -64,7 +65,7 @@ class Weights:
 class Contributions:
     """Write which units contribute to a move on each board."""
 
-    net: Positional[str]
+    net: str
     """Network: a file, or 2 or 5."""
     boards: tuple[str, ...] = tuple(PAPER_BOARDS)[:3]
     """Names of the paper's boards, or tiles such as "2 4 _ _ / ..."."""
@@ -82,9 +83,9 @@ class Contributions:
 class Compared:
     """Networks compared on the boards of a log."""
 
-    nets: Positional[tuple[str, ...]]
+    nets: tuple[str, ...]
     """Networks: files, or 2 or 5."""
-    log: Path
+    log: Annotated[Path, NAMED]
     """Play log."""
 
 
@@ -100,7 +101,7 @@ class Agreement(Compared):
 class Disagreements(Compared):
     """Draw the boards on which the first network differs most surely from the others."""
 
-    out: Path
+    out: Annotated[Path, NAMED]
     """Picture to write."""
     states: Count = 20_000
     """Boards of the log, from its first on."""
@@ -234,13 +235,8 @@ COMMANDS: dict[type, Callable[[Any], str]] = {
 
 def parse(arguments: Sequence[str] | None = None) -> Any:
     """Return the settings of a command line."""
-    commands: dict[str, Callable[..., Any]] = {kind.__name__.lower(): kind for kind in COMMANDS}
-    return tyro.extras.subcommand_cli_from_dict(
-        commands,
-        prog="python -m benchmarks.experiments.policy_nets.inspection",
-        description="Tables and pictures of policy networks of 2048.",
-        args=arguments,
-    )
+    kinds = {kind.__name__.lower(): kind for kind in COMMANDS}
+    return parse_one_of(kinds, "python -m benchmarks.experiments.policy_nets.inspection", arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -253,4 +249,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run_process(main))

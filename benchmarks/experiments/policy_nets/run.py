@@ -21,6 +21,7 @@ and play on a GPU.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -32,7 +33,7 @@ from torch import nn
 
 from afterstate import agents
 from afterstate.agents import nets
-from afterstate.agents.config import Amount, Backend, Count, Jobs, settings
+from afterstate.agents.config import Backend, Count, Jobs, settings
 from afterstate.agents.game2048.learning import play_logs
 from afterstate.agents.game2048.play import play as play_games
 from afterstate.agents.game2048.values.policy_net import (
@@ -48,7 +49,7 @@ from afterstate.agents.training.commands import markdown
 from afterstate.agents.training.folder import FolderLock
 from afterstate.agents.training.run import EVALUATION_SEED, summary
 from afterstate.envs import json_files
-from afterstate.envs.commands import parse
+from afterstate.envs.commands import parse, run_process
 from afterstate.envs.game2048 import rules, torch_rules
 from afterstate.leaderboard.machine import machine
 from benchmarks.experiments.policy_nets import analysis, drawing, tables
@@ -83,7 +84,7 @@ class Args:
     """Place of the processes: this machine, or a Ray cluster."""
     games: Count | None = None
     """Games of table 2 for each network, at least 2; by default those of settings.json."""
-    moves: Amount | None = None
+    moves: Count | None = None
     """Moves to log and to learn from; by default those of settings.json."""
     device: str = "cpu"
     """Device of the networks."""
@@ -392,4 +393,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run_process(main))

@@ -22,6 +22,7 @@ all of it on the disk, twice while it is written, and in memory once the run goe
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -34,7 +35,7 @@ from tqdm import tqdm
 from afterstate.agents.config import Backend, Count, Jobs, Positive, Rate, Whole, settings
 from afterstate.agents.training.workers import Workers
 from afterstate.envs import json_files
-from afterstate.envs.commands import parse
+from afterstate.envs.commands import parse, run_process
 from benchmarks.experiments.cells import within
 from benchmarks.experiments.quasi_greedy import figure, playing, report, rows
 from benchmarks.experiments.quasi_greedy.playing import Plan
@@ -225,4 +226,4 @@ def show(experiment: Experiment, scale: Scale | None, path: Path) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run_process(main))

@@ -97,6 +97,7 @@ class Journal:
 
     Raises:
         NotADirectoryError: a file has no folder.
+        IsADirectoryError: a file is a folder.
 
     Attributes:
         metrics: counts of what happened, also of events that were not written.
@@ -108,6 +109,8 @@ class Journal:
         for path in self._paths:
             if path and not path.parent.is_dir():
                 raise NotADirectoryError(f"{path.parent} is not a folder, so {path} has no place")
+            if path and path.is_dir():
+                raise IsADirectoryError(f"{path} is a folder, and not a file")
         self._log = self._events = Lines(None)
         self._last_progress = time.monotonic()
         self._visits: Counter[str] = Counter()

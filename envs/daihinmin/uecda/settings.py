@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from afterstate.envs.messages import is_text, shown
+from afterstate.envs.options import File
 
 N_SEATS = 5
 """Number of players of a match."""
@@ -37,9 +38,9 @@ class ServerSettings:
     match: str = ""
     """Name of the match in the log; by default the time of its start with a random number. Matches
     of one log must have names of their own. Further matches have their number appended."""
-    log: Path | None = None
+    log: File | None = None
     """File to which finished games are appended, in the format of recorded games."""
-    events: Path | None = None
+    events: File | None = None
     """File to which events (connections, drops, results, metrics) are appended, as JSON lines."""
     handshake_seconds: float = 5.0
     """Time limit for a client to send its profile, in seconds."""

@@ -32,5 +32,5 @@ def test_the_run_loop_loads_no_learner_and_learners_of_tables_load_no_torch() ->
         [f"training.{name}" for name in ("run", "folder", "fitting")],
         [f"game2048.learning.{name}" for name in ("ntuple_learner", "from_search")],
     )
-    assert not loop & {"torch", "tyro", "tqdm", "pandas", TABLES}
+    assert not loop & {"torch", "tqdm", "pandas", TABLES}
     assert TABLES in tables and "torch" not in tables

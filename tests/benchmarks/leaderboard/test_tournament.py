@@ -316,8 +316,9 @@ def test_the_command_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tournament", *FIVE, "--cycles=1", "--games=4", "--seed=9", "--json"]) == 0
     (cycle,) = tournament.draw_cycles(FIVE, 1, 9, False)
     best, other = json.loads(capsys.readouterr().out)
-    assert best["points"] >= other["points"] and best["interval"] is None
-    assert {best["name"]: best["games"], other["name"]: other["games"]} == {
+    assert best["points_per_100_games"] >= other["points_per_100_games"]
+    assert best["interval"] is None
+    assert {each["player"]: each["n_games"] for each in (best, other)} == {
         name: 4 * FIVE.count(name) for name in set(FIVE)
     }
     (expected, _) = tournament.results(tournament.play_cycle(cycle, 4))

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 pytest.importorskip("tqdm")
-pytest.importorskip("tyro")
 
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 pytest.importorskip("tqdm")
-pytest.importorskip("tyro")
 
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.values.ntuple_file import save

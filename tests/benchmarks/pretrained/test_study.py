@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("matplotlib")
-pytest.importorskip("tyro")
 
 from afterstate.agents.config import from_dict
 from afterstate.agents.game2048.learning.runs import NTupleRun

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 pytest.importorskip("tqdm")
-pytest.importorskip("tyro")
 
 import gymnasium as gym
 import numpy as np

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("torch")
-pytest.importorskip("tyro")
 
 from benchmarks.speed import daihinmin, game2048, timing
 from benchmarks.speed.__main__ import main

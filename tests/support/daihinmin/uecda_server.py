@@ -29,7 +29,7 @@ SEATS = ["a", "bb", "ccc", "dddd", "eeeee"]
 def start_command(folder: Path, own: int, *options: str, **streams: Any) -> subprocess.Popen[str]:
     """Start the command with random players in the first seats; log and events are in a folder."""
     files = ["--log", str(folder / "games.jsonl"), "--events", str(folder / "events.jsonl")]
-    seats = ["--seats", *SEATS[:own]]
+    seats = ["--seats", *SEATS[:own]] if own else []
     words = [sys.executable, "-c", SCRIPT, "--port", "0", "--seed", "1", *files, *options, *seats]
     paths = os.pathsep.join([str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH", "")])
     env = os.environ | {"PYTHONPATH": paths}

@@ -18,7 +18,6 @@ pytest.importorskip("safetensors")
 pytest.importorskip("scipy")
 pytest.importorskip("torch")
 pytest.importorskip("tqdm")
-pytest.importorskip("tyro")
 
 from scipy.stats import t
 

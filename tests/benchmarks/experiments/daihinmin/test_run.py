@@ -13,7 +13,6 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("matplotlib")
 pytest.importorskip("pandas")
-pytest.importorskip("tyro")
 
 import pandas as pd
 from torch import nn

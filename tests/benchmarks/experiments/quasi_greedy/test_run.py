@@ -16,7 +16,6 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("pandas")
 pytest.importorskip("scipy")
 pytest.importorskip("tqdm")
-pytest.importorskip("tyro")
 
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
 from afterstate.agents.game2048.learning.runs import NTupleSettings
