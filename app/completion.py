@@ -41,58 +41,69 @@ def print_completion(words: Sequence[str]) -> int:
         return 0
     if len(words) != 1 or words[0] not in SHELLS:
         fail_unknown([" ".join(words)] if words else [], SHELLS, "afterstate completion")
-    script = shtab.complete(command_line(), words[0])
+    parser, functions = command_line()
+    preamble = {shell: "\n".join(functions[shell]) for shell in functions}
+    script = shtab.complete(parser, words[0], preamble=preamble)
     if words[0] == "zsh":  # shtab completes only the first word of a positional argument
         script = script.replace('"(*)::', '"*:')
     print(script)
     return 0
 
 
-def command_line() -> ArgumentParser:
-    """Return the parser of all commands, whose arguments have what shtab completes them by."""
-    parser = ArgumentParser("afterstate")
+Functions = dict[str, dict[str, None]]
+"""Functions in the language of each shell, each once."""
+
+
+def command_line() -> tuple[ArgumentParser, Functions]:
+    """Return the parser of all commands, whose arguments have what shtab completes them by.
+
+    The functions are those that they name.
+    """
+    parser, functions = ArgumentParser("afterstate"), Functions(bash={}, zsh={})
     parser.add_argument("--version", action="version", version=__version__, help="the version")
     commands = parser.add_subparsers()
     for name, command in COMMANDS.items():
         child = commands.add_parser(name, help=command.text)
         if name == "train":
-            _add_learners(child)
+            _add_learners(child, functions)
         elif name == "completion":
             child.add_argument("shell", choices=SHELLS, help="Shell.")
         else:
-            _add_kinds(child, option_classes(name))
-    return parser
+            _add_kinds(child, option_classes(name), functions)
+    return parser, functions
 
 
-def _add_kinds(parser: ArgumentParser, kinds: Mapping[str, type[Any]]) -> None:
+def _add_kinds(
+    parser: ArgumentParser, kinds: Mapping[str, type[Any]], functions: Functions
+) -> None:
     """Add the options of a command, or its sub-commands."""
     if len(kinds) == 1:
         (kind,) = kinds.values()
-        _add(parser, [Part(kind)])
+        _add(parser, [Part(kind)], functions)
         return
     commands = parser.add_subparsers()
     for name, kind in kinds.items():
-        _add(commands.add_parser(name, help=summary(kind)), [Part(kind)])
+        _add(commands.add_parser(name, help=summary(kind)), [Part(kind)], functions)
 
 
-def _add_learners(parser: ArgumentParser) -> None:
+def _add_learners(parser: ArgumentParser, functions: Functions) -> None:
     """Add the learners, each with the file of its settings and its options."""
     learners = parser.add_subparsers()
     for name, learner in LEARNERS.items():
         child = learners.add_parser(name, help=learner.description)
         file: Any = child.add_argument("settings", nargs="?", help="File of settings.")
         file.complete = shtab.FILE
-        _add(child, parts_of(name))
+        _add(child, parts_of(name), functions)
 
 
-def _add(parser: ArgumentParser, some: Sequence[Part]) -> None:
+def _add(parser: ArgumentParser, parts: Sequence[Part], functions: Functions) -> None:
     """Add the options of dataclasses."""
-    for part in some:
+    for part in parts:
         for option, action in add_options(parser, part.options()).items():
-            _complete(option, action)
+            _complete(option, action, functions)
 
 
-def _complete(option: Option, action: Any) -> None:
+def _complete(option: Option, action: Any, functions: Functions) -> None:
     """Let the values of an option be completed by its kind."""
     if option.value is None:
         return
@@ -101,7 +112,7 @@ def _complete(option: Option, action: Any) -> None:
     words += players() if "PLAYER" in kinds else ()
     words += ("cpu", "cuda") if "DEVICE" in kinds else ()
     if words and kinds & {"FILE", "PLAYER"}:
-        action.complete = _words_or_files(words)
+        action.complete = _words_or_files(words, functions)
     elif words:
         action.choices = words
     elif "FILE" in kinds:
@@ -125,16 +136,11 @@ def players() -> list[str]:
     return list(dict.fromkeys([*names, *(name.removeprefix("daihinmin-") for name in names)]))
 
 
-def _words_or_files(words: Sequence[str]) -> dict[str, Any]:
+def _words_or_files(words: Sequence[str], functions: Functions) -> dict[str, str]:
     """Return the completion by words, and by files where none fits."""
     joined = " ".join(words)
     name = f"_afterstate_{zlib.crc32(joined.encode()):x}_or_files"
-    return {
-        "bash": name,
-        "zsh": name,
-        "tcsh": f"`echo {joined}`",
-        "preamble": {
-            "bash": f'{name}() {{ compgen -W "{joined}" -- "$1" || compgen -f -- "$1"; }}',
-            "zsh": f"{name}() {{ compadd -- {joined} || _files }}",
-        },
-    }
+    bash = f'{name}() {{ compgen -W "{joined}" -- "$1" || compgen -f -- "$1"; }}'
+    functions["bash"][bash] = None
+    functions["zsh"][f"{name}() {{ compadd -- {joined} || _files }}"] = None
+    return {"bash": name, "zsh": name, "tcsh": f"`echo {joined}`"}

@@ -27,7 +27,7 @@ TESTS = [
         "tests/agents/game2048/learning/test_ntuple_learner.py",
         "tests/agents/training/test_main.py",
     ),
-    "tests/agents/game2048/search/test_expectimax.py",
+    *("tests/agents/game2048/search/test_expectimax.py", "tests/commands/test_completion.py"),
 ]
 TESTS_OF_EXTRAS = [
     *("tests/agents/test_nets.py", "tests/agents/training/test_optimizer.py"),
