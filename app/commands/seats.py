@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
@@ -122,11 +123,18 @@ def _games(name: str) -> list[str]:
     Of 2048 and Daihinmin, 2048 is the first: each has a player `random`.
     """
     known, first = agents.names(), name.partition(",")[0]
+    of_daihinmin = f"daihinmin-{first.removeprefix('daihinmin-')}"
     is_2048 = first in known and not first.startswith("daihinmin-")
-    is_daihinmin = f"daihinmin-{first.removeprefix('daihinmin-')}" in known
-    if not is_2048 and not is_daihinmin:
+    if not is_2048 and of_daihinmin not in known:
         return ["2048" if hasattr(find(name), "act") else "daihinmin"]
-    return ["2048"] * is_2048 + ["daihinmin"] * is_daihinmin
+    if not is_installed(first if is_2048 else of_daihinmin):
+        raise ImportError(f'{first} needs torch: pip install "afterstate[neural]"')
+    return ["2048"] * is_2048 + ["daihinmin"] * (of_daihinmin in known)
+
+
+def is_installed(name: str) -> bool:
+    """Return True if the packages are installed that a player needs, by its name in `make`."""
+    return not agents.needs_torch(name) or all(map(find_spec, ("torch", "safetensors")))
 
 
 def player_2048(name: str, seed: int | None = None) -> Any:

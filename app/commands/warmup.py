@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import partial
-from importlib.util import find_spec
 from typing import Any
 
 import gymnasium as gym
@@ -15,7 +14,7 @@ from tqdm import tqdm
 from afterstate import agents
 from afterstate.agents.game2048.play import play
 from afterstate.commands.options import Warmup
-from afterstate.commands.seats import find, game_of, move_once
+from afterstate.commands.seats import find, game_of, is_installed, move_once
 from afterstate.envs import daihinmin_v0
 
 ENVIRONMENTS = ("Game2048-v0", "Game2048Flat-v0", "Daihinmin-v0")
@@ -48,8 +47,7 @@ def run(options: Warmup) -> int:
 
 def _installed() -> list[str]:
     """Return the names of all players whose packages are installed; print the others' on stderr."""
-    has_torch = find_spec("torch") is not None and find_spec("safetensors") is not None
-    left_out = [name for name in agents.names() if agents.needs_torch(name) and not has_torch]
+    left_out = [name for name in agents.names() if not is_installed(name)]
     if left_out:
         print(f'left out: {", ".join(left_out)}: pip install "afterstate[neural]"', file=sys.stderr)
     return [name for name in agents.names() if name not in left_out]

@@ -7,6 +7,7 @@ that the files do not tell the cookies.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import logging
 import os
@@ -98,6 +99,8 @@ class Visitors:
         self._folder, self._limits = folder, limits
         self._by_key: dict[str, Visitor] = {}
         self._visits = count(1)
+        if folder.exists() and not folder.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, "must be a folder, got a file", str(folder))
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._held = FolderLock(folder)
         durable_files.remove_unfinished(folder.glob("*.part"))

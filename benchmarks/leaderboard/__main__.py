@@ -22,7 +22,8 @@ def run(args: Any) -> int:
     try:
         from afterstate.leaderboard import command
     except ModuleNotFoundError as error:
-        message = f'the leaderboard needs {error.name}: pip install "afterstate[examples]"'
+        package = (error.name or "").partition(".")[0]
+        message = f'the leaderboard needs {package}: pip install "afterstate[examples]"'
         raise ImportError(message) from error
     return command.run(args)
 

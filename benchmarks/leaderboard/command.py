@@ -41,6 +41,8 @@ from afterstate.agents.files import NotInWheelError
 from afterstate.agents.training.commands import sigterm_raises
 from afterstate.agents.training.folder import FolderLock
 from afterstate.agents.training.workers import Call, Workers
+from afterstate.envs.messages import shown
+from afterstate.envs.options import near
 from afterstate.leaderboard import row_files, tournament
 from afterstate.leaderboard.games import (
     GAMES,
@@ -332,9 +334,11 @@ def selected(args: Play) -> list[Entry]:
         ValueError: it is not a file of entries, or nothing matches a name.
     """
     all_entries = entries(entries_file(args))
-    unknown = [name for name in args.only if not any(_matches(each, name) for each in all_entries)]
-    if unknown:
-        raise ValueError(f"{entries_file(args)} has no entry {' or '.join(unknown)}")
+    names = {name for each in all_entries for name in (each.name, f"{each.game}/{each.name}")}
+    for name in args.only:
+        if not any(_matches(each, name) for each in all_entries):
+            hint = near(name, {each: repr(each) for each in names})
+            raise ValueError(f"only must match entries, got {shown(name)}{hint}")
     return [each for each in all_entries if any(_matches(each, name) for name in args.only)]
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from numba import njit
 
+from afterstate import agents
 from afterstate.__main__ import COMMANDS, main
 from afterstate.envs.commands import exit_code, missing
 
@@ -61,7 +62,10 @@ def test_the_function_of_a_command_exists(name: str) -> None:
         ("train policy --out run --moves 1", "log must be given: the file of a play log"),
         ("train rank --out run --generations 1 --teacher a", "error: --teacher: player must be a"),
         ("train value --out run --moves 1 --device gpu", "must be a name that torch knows, such"),
-        ("leaderboard play --only nobody", "no entry nobody"),
+        (
+            "leaderboard play --only rndom",
+            "--only must match entries, got 'rndom', did you mean 'rando",
+        ),
         ("watch sample --until 2048", "until must be left out for Daihinmin"),
         ("watch reward --to folder.gif", "folder.gif is not a file"),
         ("watch reward --to file/game.gif", "file: must be a folder, got a file"),
@@ -523,6 +527,35 @@ def test_a_missing_package_is_named_with_its_extra(
     assert stop.value.code == 2
     expected = f'error: this needs {module}: pip install "afterstate[{extra}]"\n'
     assert capsys.readouterr().err == expected
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "warmup value-net",
+        "play 2048 --hints value-net",
+        "play daihinmin --opponents rank",
+        "eval daihinmin-mc-rank --games 100",
+        "watch policy-net,layers=5",
+    ],
+)
+def test_players_need_their_extra_before_anything_is_compiled(
+    words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("afterstate.commands.seats.find_spec", lambda name: None)
+    assert 'needs torch: pip install "afterstate[neural]"' in error_of(words.split(), capsys)
+
+
+def test_all_players_are_those_whose_extra_is_installed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+    monkeypatch.setattr("afterstate.commands.seats.find_spec", lambda name: None)
+    monkeypatch.setattr("afterstate.commands.warmup._move", made.append)
+    assert main(["warmup", "random", "all"]) == 0
+    assert made == [name for name in agents.names() if not agents.needs_torch(name)]
+    expected = f"left out: {', '.join(name for name in agents.names() if name not in made)}: pip"
+    assert expected in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("to", ["game.gif", "game.mp4", "window"])

@@ -116,6 +116,12 @@ def test_games_are_not_saved_in_a_folder_that_lost_its_lock(tmp_path: Path) -> N
     assert not (tmp_path / "state").exists()
 
 
+def test_a_folder_that_is_a_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "state").touch()
+    with pytest.raises(NotADirectoryError, match="must be a folder, got a file"):
+        Visitors(tmp_path / "state", LIMITS)
+
+
 def test_games_are_kept_for_the_next_server(tmp_path: Path) -> None:
     visitors = Visitors(tmp_path, LIMITS)
     cookie, visitor = with_game(visitors, "10.0.0.1")
