@@ -42,7 +42,7 @@ def print_completion(words: Sequence[str]) -> int:
     if len(words) != 1 or words[0] not in SHELLS:
         fail_unknown([" ".join(words)] if words else [], SHELLS, "afterstate completion")
     parser, functions = command_line()
-    preamble = {shell: "\n".join(functions[shell]) for shell in functions}
+    preamble: Any = {shell: "\n".join(functions[shell]) for shell in functions}  # not only a text
     script = shtab.complete(parser, words[0], preamble=preamble)
     if words[0] == "zsh":  # shtab completes only the first word of a positional argument
         script = script.replace('"(*)::', '"*:')
