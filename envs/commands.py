@@ -106,7 +106,9 @@ def description(kind: Any) -> str:
     return inspect.cleandoc(kind.__doc__ or "").partition("\n\nRaises")[0]
 
 
-def read(parts: Sequence[Part], program: str, words: Sequence[str], description: str) -> list[Any]:
+def read(
+    parts: Sequence[Part], program: str, words: Sequence[str], description: str, first: str = ""
+) -> list[Any]:
     """Return what the words of a command line say, an instance for each part.
 
     Args:
@@ -114,13 +116,23 @@ def read(parts: Sequence[Part], program: str, words: Sequence[str], description:
         program: name of the command in its usage.
         words: of the command line, after the name.
         description: text of the help above the options.
+        first: what may come before the options, in the usage.
 
     Raises:
         SystemExit: the words ask for help, or are wrong: 2, with one line on stderr.
     """
     options = [part.options() for part in parts]
+    together = [each for some in options for each in some]
+    parser = ArgumentParser(
+        prog=program,
+        usage=_usage(f"{program} {first}".rstrip(), together).replace("%", "%%"),
+        description=description.replace("%", "%%"),
+        formatter_class=RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+        exit_on_error=False,
+    )
     try:
-        given = _given([each for some in options for each in some], program, words, description)
+        given = _given(parser, together, words)
         return [
             build(part.kind, {each: given[each] for each in some if each in given}, part.default)
             for part, some in zip(parts, options, strict=True)
@@ -130,17 +142,9 @@ def read(parts: Sequence[Part], program: str, words: Sequence[str], description:
 
 
 def _given(
-    options: Sequence[Option], program: str, words: Sequence[str], description: str
+    parser: ArgumentParser, options: Sequence[Option], words: Sequence[str]
 ) -> dict[Option, Any]:
     """Return the values of the options that a command line has; raise ValueError for wrong ones."""
-    parser = ArgumentParser(
-        prog=program,
-        usage=_usage(program, options).replace("%", "%%"),
-        description=description.replace("%", "%%"),
-        formatter_class=RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-        exit_on_error=False,
-    )
     add_options(parser, options)
     try:
         ends = "--" in words  # which argparse forgets if positional arguments are among options

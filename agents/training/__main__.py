@@ -148,8 +148,9 @@ def _parse(
     kind: Any, settings: RunSettings, learner: str, arguments: Sequence[str]
 ) -> tuple[RunSettings, Options]:
     """Return the settings, with those of the command line replaced, and the options."""
+    parts, program = parts_of(learner, settings), f"{PROGRAM} {learner}"
     options, settings = commands.read(
-        parts_of(learner, settings), f"{PROGRAM} {learner}", arguments, _description(learner)
+        parts, program, arguments, _description(learner), "[SETTINGS.json]"
     )
     return settings, options
 
