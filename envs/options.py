@@ -328,14 +328,15 @@ def _several(kind: Any) -> Value | None:
     return value._replace(read=read, n_words=n_words)
 
 
-def _union(kinds: Sequence[Any]) -> Value | None:
-    """Return a value of one of several types, or of one type or none."""
+def _union(kinds: Sequence[Any]) -> Value:
+    """Return a value of one of several types, or of one type or none.
+
+    Dataclasses have options of their own, see `options_of`.
+    """
     if str in kinds and any(get_origin(each) is list for each in kinds):
         return Value("TEXT|JSON", "a text or a list in JSON", _text_or_list)
-    values = [value_of(each) for each in kinds if each is not NoneType]
-    if None in values:
-        return None
-    *others, last = [value for value in values if value is not None]
+    some = [value_of(each) for each in kinds if each is not NoneType and not is_dataclass(each)]
+    *others, last = [value for value in some if value is not None]
     is_optional = NoneType in kinds
     expected = " or ".join(value.expected for value in (*others, last))
 
