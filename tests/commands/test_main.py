@@ -286,6 +286,7 @@ def test_names_and_settings_are_listed_without_kernels(tmp_path: Path) -> None:
         ),
         ("train value --out a --moves 1 --network CNN", "--network must be one of ['CNN22']"),
         ("train value --out a --moves 1 --network CNN22,outputs=relu", "did you mean 'output'?"),
+        ("train search --out a --threads 0", "--threads must be >= 1, got 0; see afterstate train"),
         ("train ntuple --out a --moves 1 --generations 3", "no option '--generations'; see"),
         ("warmup random nobody", "there is no player 'nobody'"),
         ("play 2048 --hints daihinmin-mc", "one of 2048, got 'daihinmin-mc', a player of Daihin"),

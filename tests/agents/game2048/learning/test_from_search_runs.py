@@ -302,7 +302,6 @@ WRONG: list[tuple[dict[str, Any], Any, str]] = [
     (NEURAL, {"fitting": {"unit": 0}}, "value_scale"),
     *((each, "--evaluate 1:5,2:5", "evaluate") for each in (TABLES, NEURAL)),
     (TABLES, "--threads 2", "threads"),
-    (NEURAL, "--threads 0", "threads"),
     (NEURAL, "--device abacus", "got 'abacus'"),
 ]
 
