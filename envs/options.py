@@ -438,9 +438,8 @@ def default_text(default: Any) -> str:
         inside = default.is_absolute() and default.is_relative_to(Path.cwd())
         return os.path.relpath(default) if inside else str(default)
     if isinstance(default, Mapping):
-        name, *settings = default.values()
-        pairs = zip([*default][1:], settings, strict=True)
-        return ",".join([name, *(f"{key}={value}" for key, value in pairs)])
+        named = default.items()
+        return ",".join(f"{value}" if key == "name" else f"{key}={value}" for key, value in named)
     if isinstance(default, (list, tuple)):
         is_nested = any(isinstance(each, list) for each in default)
         return json.dumps(default) if is_nested else " ".join(map(default_text, default))

@@ -229,6 +229,8 @@ def test_others_are_no_whole_numbers(word: str) -> None:
         (Path("a/b"), "a/b"),
         (Path.cwd() / "a", "a"),
         (("a", "b"), "a b"),
+        ({"name": "CNN", "channels": 8}, "CNN,channels=8"),
+        ({"channels": 8}, "channels=8"),
         ([[0, 1]], "[[0, 1]]"),
     ],
 )
