@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import inspect
 import os
+import re
 import signal
 import sys
 from argparse import SUPPRESS, Action, ArgumentError, ArgumentParser, RawDescriptionHelpFormatter
@@ -126,11 +127,12 @@ def read(
     parser = ArgumentParser(
         prog=program,
         usage=_usage(f"{program} {first}".rstrip(), together).replace("%", "%%"),
-        description=description.replace("%", "%%"),
+        description=description,
         formatter_class=RawDescriptionHelpFormatter,
         allow_abbrev=False,
         exit_on_error=False,
     )
+    parser._negative_number_matcher = _NEGATIVE  # others would be options
     try:
         given = _given(parser, together, words)
         return [
@@ -146,15 +148,33 @@ def _given(
 ) -> dict[Option, Any]:
     """Return the values of the options that a command line has; raise ValueError for wrong ones."""
     add_options(parser, options)
+    end = words.index("--") if "--" in words else len(words)
     try:
-        ends = "--" in words  # which argparse forgets if positional arguments are among options
-        read_words = parser.parse_known_args if ends else parser.parse_known_intermixed_args
-        found, unknown = read_words(words)
+        found, unknown = parser.parse_known_intermixed_args(words[:end])
     except ArgumentError as error:
-        raise ValueError(_problem(error)) from None
+        raise ValueError(_problem(error, words)) from None
     if unknown:
         raise ValueError(_unknown(unknown, options))
-    return _values(options, vars(found))
+    given, last = vars(found), list(words[end + 1 :])
+    for each in options:
+        if each.is_positional and last:
+            _append(given, each, last)
+    if last:
+        raise ValueError(f"there is no argument {shown(last[0])}")
+    return _values(options, given)
+
+
+_NEGATIVE = re.compile(r"-(inf|nan|\.?[0-9][0-9._]*([eE][+-]?[0-9]+)?)")
+"""Words that begin like an option and are numbers; argparse has fewer."""
+
+
+def _append(given: dict[str, Any], option: Option, last: list[str]) -> None:
+    """Move the words behind `--` that belong to a positional argument to those before it."""
+    if option.value is not None and option.value.n_words is None:
+        given[option.name] = [*given.get(option.name, []), *last]
+        last.clear()
+    elif option.name not in given:
+        given[option.name] = last.pop(0)
 
 
 def _usage(program: str, options: Iterable[Option]) -> str:
@@ -169,7 +189,7 @@ def _usage(program: str, options: Iterable[Option]) -> str:
             positional.append(name if each.default is MISSING else f"[{name}]")
         else:
             required.append(f"{each.name} {name}")
-    return " ".join([program, *required, "[options]", *positional])
+    return " ".join([program, *positional, *required, "[options]"])
 
 
 class _Flag(Action):
@@ -263,9 +283,11 @@ _PROBLEMS = {
 """What argparse says of an option, and how it is said here."""
 
 
-def _problem(error: ArgumentError) -> str:
-    """Return what is wrong with an option."""
-    name, text = str(error.argument_name).rpartition("/")[2], str(error.message)
+def _problem(error: ArgumentError, words: Iterable[str]) -> str:
+    """Return what is wrong with an option, by the form that the words have."""
+    forms, text = str(error.argument_name).split("/"), str(error.message)
+    given = {word.partition("=")[0] for word in words}
+    name = next((each for each in forms if each in given), forms[-1])
     if text.startswith("ignored explicit argument "):
         return f"{name} must have no value, got {text.removeprefix('ignored explicit argument ')}"
     return f"{name} {_PROBLEMS.get(text, text)}"
@@ -278,7 +300,9 @@ def _unknown(words: Sequence[str], options: Sequence[Option]) -> str:
         return f"there is no argument {shown(word)}"
     names = {form: form for each in options if not each.is_positional for form in each.forms}
     inner = {f"--{form.rpartition('.')[2]}": form for form in names if "." in form}
-    return f"there is no option {shown(word)}{near(word, inner | names | {'--help': '--help'})}"
+    off = {f"--no-{form[2:].replace('.no-', '.')}": form for form in names if ".no-" in form}
+    known = inner | off | names | {"--help": "--help"}
+    return f"there is no option {shown(word)}{near(word, known)}"
 
 
 def run_process(command: Callable[[], Any]) -> int:

@@ -68,7 +68,7 @@ def _opponents(options: Eval) -> list[str]:
     from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE
 
     if options.games % GAMES_PER_CYCLE:
-        raise ValueError(f"games of Daihinmin must be a multiple of 100, got {options.games}")
+        raise ValueError(f"games must be a multiple of 100 in Daihinmin, got {options.games}")
     with named("opponents"):
         names = fill(options.opponents or OPPONENTS, N_SEATS - 1)
         for name in names:

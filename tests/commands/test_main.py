@@ -260,7 +260,7 @@ def test_names_and_settings_are_listed_without_kernels(tmp_path: Path) -> None:
             "players must be some of one game, got reward (2048), daihinmin",
         ),
         ("eval", "players must be given; see afterstate eval --help"),
-        ("eval sample --games 150", "games of Daihinmin must be a multiple of 100"),
+        ("eval sample --games 150", "--games must be a multiple of 100 in Daihinmin, got 150"),
         ("eval reward --opponents sample", "opponents must be left out for players of 2048"),
         ("eval random --games 20000000", "games must be in 1..10,000,000, got 20,000,000"),
         (
@@ -406,7 +406,7 @@ def test_closed_streams_and_other_encodings_are_no_error(tmp_path: Path) -> None
         ("eval mine:Finisher --games 1", "finish of the player must return its number of moves"),
         ("watch mine:Seat", "choose of a player must return an integer, got None"),
         ("eval mine:Mover reward --games 1", "mine:Mover: "),
-        ("eval sample heuristic --games 150", "error: games of Daihinmin must be a multiple"),
+        ("eval sample heuristic --games 150", "error: --games must be a multiple"),
         ("eval sample heuristic --games 100 --opponents nobody", "error: --opponents: player must"),
         ("eval sample mine:Seat --games 100", "mine:Seat: choose of a player must return"),
         ("eval mine:Seat --games 100", "choose of a player must return an integer, got None"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import MISSING, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -42,6 +43,8 @@ class Network:
 @dataclass(frozen=True)
 class Some:
     """Some options.
+
+    Read half, 50%, of them.
 
     Raises:
         ValueError: a number of layers below 1.
@@ -107,6 +110,10 @@ def error_of(capsys: pytest.CaptureFixture[str], kind: Any, *words: str) -> str:
         ("--count 1e3", "count", 1000),
         ("--count=-1", "count", -1),
         ("--count -1", "count", -1),
+        ("--count -1e3", "count", -1000),
+        ("--count -1_000", "count", -1000),
+        ("--rate -.5", "rate", -0.5),
+        ("--rate -inf", "rate", -math.inf),
         ("--rate 1_0.5", "rate", 10.5),
         ("--rate None", "rate", None),
         ("--flag", "flag", True),
@@ -132,6 +139,9 @@ def test_options_may_be_before_and_among_positional_words() -> None:
     words = "--flag a --out x b --count 3 c".split()
     assert parse(Some, "some", words).players == ("a", "b", "c")
     assert parse(Some, "some", ["--out", "x", "--", "-h", "--flag"]).players == ("-h", "--flag")
+    ended = ["a", "--out", "x", "b", "--", "-h", "c"]
+    assert parse(Some, "some", ended).players == ("a", "b", "-h", "c")
+    assert parse(What, "what", ["--", "players"]).what == "players"
     assert parse(What, "what", []).what == "all"
     assert parse(What, "what", ["players"]).what == "players"
 
@@ -153,6 +163,8 @@ def test_options_may_be_before_and_among_positional_words() -> None:
         ("a --out x --flag=1", "--flag must have no value, got '1'"),
         ("a --out x --flags", "there is no option '--flags', did you mean --flag?"),
         ("a --out x --no-flag", "there is no option '--no-flag'"),
+        ("a --out x --no-network.symmetric", "did you mean --network.no-symmetric?"),
+        ("a --out x --network.symmetric=0", "--network.symmetric must have no value, got '0'"),
         ("a --out x --network.nlayers 3", "'--network.nlayers', did you mean --network.n-layers?"),
         ("a --out x --network.n-layers 0", "--network.n-layers must be >= 1, got 0"),
         ("a --out x --cells [[0", "--cells must be a text or a list in JSON, got '[[0'"),
@@ -170,6 +182,7 @@ def test_a_wrong_choice_or_word_is_named(capsys: pytest.CaptureFixture[str]) -> 
     expected = "what must be one of all, players, got 'player', did you mean players?"
     assert error_of(capsys, What, "player") == expected
     assert error_of(capsys, What, "all", "players") == "there is no argument 'players'"
+    assert error_of(capsys, What, "all", "--", "-x") == "there is no argument '-x'"
 
 
 def test_an_instance_has_the_defaults() -> None:
@@ -193,10 +206,14 @@ def test_a_help_names_the_words_of_options(capsys: pytest.CaptureFixture[str]) -
     with pytest.raises(SystemExit, match="0"):
         parse(Some, "some", ["--help"])
     out = capsys.readouterr().out
-    assert out.startswith("usage: some --out FILE [options] PLAYER [PLAYER ...]\n\nSome options.\n")
+    assert out.startswith("usage: some PLAYER [PLAYER ...] --out FILE [options]\n\nSome options.\n")
     for words in ("--to window|FILE", "--size INT INT", "--tiles INT [INT ...]", "100% of them"):
         assert words in out
-    assert "Raises" not in out and "--network.symmetric, --network.no-symmetric" in out
+    assert (
+        "Raises" not in out
+        and "half, 50%, of" in out
+        and "--network.symmetric, --network.no-symmetric" in out
+    )
 
 
 @pytest.mark.parametrize("word", ["1e3", "1E3", "1_000", "+1000", "1000.0", "0.1e4", "10e2"])
