@@ -228,6 +228,7 @@ def value_of(hint: Any) -> Value | None:
     """
     kind = _bare(hint)
     name = next((each for each in _notes(hint) if isinstance(each, Placeholder)), "")
+    value: Value | None
     if get_origin(kind) in (Union, UnionType):
         value = _union(get_args(kind))
     elif get_origin(kind) in (list, tuple):

@@ -73,9 +73,7 @@ class Some:
     """Points of the places."""
     device: Device = "cpu"
     """Device that computes."""
-    kind: Network | dict[str, str | int] = field(
-        default_factory=lambda: {"name": "CNN", "channels": 32}
-    )
+    kind: Network | dict[str, Any] = field(default_factory=lambda: {"name": "CNN", "channels": 32})
     """Kind of network."""
     parts: list[Network] = field(default_factory=list)
     """Only for files."""
