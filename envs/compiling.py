@@ -28,13 +28,23 @@ from afterstate.envs.signals import delayed
 LOGGER = logging.getLogger(__name__)
 
 GROUPS = {
-    "afterstate.envs.game2048": ("the rules of 2048", 6),
-    "afterstate.envs.daihinmin": ("the rules of Daihinmin", 10),
-    "afterstate.agents.game2048.learning": ("learning of 2048", 15),
+    "afterstate.envs.game2048.rules": ("the rules of 2048", 4),
+    "afterstate.envs.game2048": ("games of 2048", 7),
+    "afterstate.envs.daihinmin": ("the rules of Daihinmin", 20),
+    "afterstate.agents.game2048.learning": ("learning of 2048", 30),
+    "afterstate.agents.game2048.search.expectimax": ("expectimax search", 25),
+    "afterstate.agents.game2048.search.softmax": ("Monte-Carlo Softmax search", 20),
     "afterstate.agents.game2048": ("players of 2048", 10),
-    "afterstate.agents.daihinmin": ("players of Daihinmin", 20),
+    "afterstate.agents.daihinmin.afterstates": ("endgames of Daihinmin", 10),
+    "afterstate.agents.daihinmin.learning": ("learning of Daihinmin", 10),
+    "afterstate.agents.daihinmin.rule_based": ("rule-based players of Daihinmin", 10),
+    "afterstate.agents.daihinmin.search": ("the search of Daihinmin", 10),
+    "afterstate.agents.daihinmin": ("policies and networks of Daihinmin", 10),
 }
-"""The purpose of the kernels of each package, and about how many seconds they are compiled."""
+"""The purpose of the kernels of each package, and about how many seconds they are compiled.
+
+A module is in the first group that its name begins with.
+"""
 
 SECONDS = 1.0
 """Time after which the line is written."""

@@ -13,6 +13,7 @@ from tqdm import tqdm
 
 from afterstate import agents
 from afterstate.agents.game2048.play import play
+from afterstate.agents.game2048.simple import RandomAgent
 from afterstate.commands.options import Warmup
 from afterstate.commands.seats import find, game_of, is_installed, move_once
 from afterstate.envs import daihinmin_v0
@@ -79,8 +80,8 @@ def _step_table() -> None:
 
 
 def _move(name: str) -> None:
-    """Let a player move."""
+    """Let a player move, and compile the games in which it is evaluated."""
     player = find(name)
     move_once(player)
-    if hasattr(player, "finish"):
-        play(player, 1)
+    if hasattr(player, "act"):
+        play(player if hasattr(player, "finish") else RandomAgent(), 1)

@@ -52,16 +52,16 @@ def test_each_group_that_takes_long_has_one_line(
     with caplog.at_level(logging.WARNING):
         compile_kernel("afterstate.envs.game2048.rules", 0.6)
         compile_kernel("somebody.else", 9.0)
-        compile_kernel("afterstate.envs.game2048.games", 0.6)
+        compile_kernel("afterstate.envs.game2048.games", 0.6)  # of another group
         assert caplog.messages == []
         for _ in range(3):
-            compile_kernel("afterstate.envs.game2048.games", 0.6)
+            compile_kernel("afterstate.envs.game2048.rules", 0.6)
         assert caplog.messages == [
-            "compiling the rules of 2048: about 6 seconds, the first time only"
+            "compiling the rules of 2048: about 4 seconds, the first time only"
         ]
         compile_kernel("afterstate.agents.daihinmin.search.monte_carlo", 0.1, 2.0, 1.0)
         assert len(caplog.messages) == 2
-        assert "players of Daihinmin" in caplog.messages[1]
+        assert "the search of Daihinmin" in caplog.messages[1]
 
 
 def test_a_progress_bar_gives_way_to_the_line(
