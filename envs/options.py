@@ -177,14 +177,16 @@ def build(
 def with_options(message: str, options: Iterable[Option]) -> str:
     """Return a message about a field with the name of its option; without it if two have the name.
 
-    Settings that pydantic has checked may be several, separated by semicolons.
+    Settings that pydantic has checked may be several, separated by semicolons. Command lines have
+    `none` for None.
     """
     names: dict[str, str] = {}
     for each in options:
         last = each.path[-1]
         names[last] = each.name if last not in names else last
     field = re.compile(r"(^|; )(\w+)(?=: | (?:must|is|needs) )")
-    return field.sub(lambda match: match[1] + names.get(match[2], match[2]), message)
+    named = field.sub(lambda match: match[1] + names.get(match[2], match[2]), message)
+    return named.replace("must be None or ", "must be none or ")
 
 
 def quoted_as_options(text: str, kind: Any, path: tuple[str, ...] = ()) -> str:

@@ -252,7 +252,7 @@ def test_names_and_settings_are_listed_without_kernels(tmp_path: Path) -> None:
             "players must be a single one of 2048, or up to 5 of Daihinmin, got random reward",
         ),
         ("watch expectimax,depth=2,depth=3", "settings of a player must differ, got 'depth' twice"),
-        ("play daihinmin --seed -5", "seed must be None or an integer >= 0, got -5"),
+        ("play daihinmin --seed -5", "error: --seed must be none or an integer >= 0, got -5"),
         ("watch missing.npz", "error: missing.npz: No such file or directory\n"),
         ("eval random --games 0", "games must be an integer in 1..2**62"),
         (
@@ -269,7 +269,7 @@ def test_names_and_settings_are_listed_without_kernels(tmp_path: Path) -> None:
         ),
         ("eval sample --opponents policyy", "got 'policyy', did you mean 'policy'?"),
         ("play daihinmin --opponents mc-rnk,playouts=5", "did you mean 'mc-rank'?"),
-        ("play 2048 --seed -1", "seed must be None or an integer >= 0"),
+        ("play 2048 --seed -1", "error: --seed must be none or an integer >= 0"),
         ("play daihinmin --games -1", "games must be an integer in 1..2**62, got -1"),
         ("play daihinmin --opponents daihinmin-mx", "did you mean 'daihinmin-mc'?"),
         ("play daihinmin --opponents expectimax", "opponents: a player must be one of Daihinmin"),

@@ -453,7 +453,8 @@ class SearchFitting(Fitting):
     rate: Rate | None = None  # type: ignore[assignment]
     """Learning rate; by default 1 of TC, 0.1 of TD and 0.001 of Adam."""
     value_scale: Positive | None = None
-    """Points per 1 of the neural network's output; by default 1,000, or that of `start`."""
+    """Points per 1 of the neural network's output; by default 1,000, or that of the
+    network to start from."""
 
     def neural(self) -> Fitting:
         """Return the settings of a neural network."""
