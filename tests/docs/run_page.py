@@ -147,8 +147,15 @@ def _start(code: str, stderr: int) -> subprocess.Popen[str]:
     """Start commands that find this Python's programs, and keep their files in this folder."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     env = os.environ | {"PATH": path, "HOME": os.getcwd(), "BROWSER": "true"}
-    command, none, pipe = ["bash", "-e", "-c", code], subprocess.DEVNULL, subprocess.PIPE
-    return subprocess.Popen(command, stdin=none, stdout=pipe, stderr=stderr, env=env, text=True)
+    return subprocess.Popen(
+        ["bash", "-e", "-c", code],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        env=env,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored in jobs
+    )
 
 
 def _compare(shown: str, printed: str, like: bool, where: str) -> None:
