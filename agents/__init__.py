@@ -17,7 +17,6 @@ from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
-from afterstate.agents import files
 from afterstate.agents.config import check_names, did_you_mean
 from afterstate.envs.messages import shown
 from afterstate.envs.options import settings_of
@@ -220,6 +219,8 @@ def load(file: str | Path) -> Any:
         ValueError: another program's file, or a damaged one.
         ImportError: the player needs an extra that is not installed.
     """
+    from afterstate.agents import files
+
     if Path(file).suffix == ".safetensors":
         return make(_player_of_net(file), net=file)
     if Path(file).suffix != ".w" and files.read(file, only=())[0]["kind"] == "daihinmin-policy":

@@ -22,7 +22,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, cast, get_type_hints
 
-import numpy as np
 import pydantic
 from pydantic import (
     AfterValidator,
@@ -39,16 +38,21 @@ from afterstate.envs.messages import shown
 
 T = TypeVar("T")
 
-_plain = BeforeValidator(lambda value: value.item() if isinstance(value, np.generic) else value)
+
+def _of_python(value: Any) -> Any:
+    """Return a number of numpy as one of Python; numpy is imported when settings are checked."""
+    import numpy as np
+
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _whole(value: Any) -> Any:
     """Return a whole number such as 1e9, which JSON has as a float, as an integer."""
-    value = value.item() if isinstance(value, np.generic) else value
+    value = _of_python(value)
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-_integer = BeforeValidator(_whole)
+_plain, _integer = BeforeValidator(_of_python), BeforeValidator(_whole)
 
 Number = Annotated[float, _plain, Field(allow_inf_nan=False)]
 MAX_SECONDS = 1e6

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib import import_module, metadata
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from afterstate import agents, envs
 
 __all__ = ["__version__", "agents", "envs"]
-__version__ = metadata.version("afterstate")
+__version__: str
 
 
 def _register() -> None:
@@ -52,7 +52,7 @@ def _asks_for_help(words: Sequence[str]) -> bool:
 
 _COMMAND, *_words = sys.argv or [""]
 if not (Path(_COMMAND).stem == "afterstate" and _asks_for_help(_words)):
-    _register()  # the command's helps need no gymnasium, half of the time that they would take
+    _register()  # helps of the command need no gymnasium, which takes longer than they do
 
 
 def __dir__() -> list[str]:
@@ -62,4 +62,8 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> Any:
     if name in ("agents", "envs"):
         return import_module(f"afterstate.{name}")
+    if name == "__version__":
+        from importlib import metadata
+
+        return metadata.version("afterstate")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from afterstate import __version__, _asks_for_help
+from afterstate import _asks_for_help
 from afterstate.envs.commands import (
     Part,
     exit_code,
@@ -137,6 +137,8 @@ def _run_words(words: Sequence[str]) -> int:
         print(usage())
         return 0 if words else 2
     if words[0] == "--version":
+        from afterstate import __version__
+
         print(f"afterstate {__version__}")
         return 0
     name, *rest = words

@@ -17,10 +17,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Protocol
 
-import numpy as np
-import numpy.typing as npt
 from pydantic import AfterValidator
 
 from afterstate.agents.config import Count, Positive, settings
@@ -29,6 +27,10 @@ from afterstate.agents.training.folder import RunFolder
 from afterstate.envs import durable_files
 from afterstate.envs.messages import shown
 from afterstate.envs.options import NAMED, Device, Folder
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 EVALUATION_SEED = 1 << 40
 """Seed of the first game of every evaluation of 2048, far from those of training games."""
@@ -395,6 +397,8 @@ class MoveTraining:
 
     def progress(self) -> Progress:
         """Return the progress."""
+        import numpy as np
+
         scores = np.concatenate([[], *(games.scores for games in self._recent)])[-N_RECENT:]
         tiles = np.concatenate([[], *(games.max_tiles for games in self._recent)])[-N_RECENT:]
         return Progress(
@@ -414,7 +418,7 @@ class MoveTraining:
     def report(self) -> dict[str, Any]:
         """Return the mean score, if a game has ended."""
         mean = self.progress().mean_score
-        return {} if np.isnan(mean) else {"mean": f"{mean:,.0f}"}
+        return {} if math.isnan(mean) else {"mean": f"{mean:,.0f}"}
 
     def position(self) -> dict[str, Any]:
         """Return the numbers of games and moves and the seconds."""
@@ -500,6 +504,8 @@ def whole_moves(n_moves: float, least: int = 1) -> int:
 
 def half_interval(values: npt.ArrayLike) -> float:
     """Return half of the 95% interval of the mean of values (normal); nan for a single value."""
+    import numpy as np
+
     sample = np.asarray(values, dtype=np.float64)
     n = len(sample)
     return 1.96 * float(sample.std(ddof=1)) / n**0.5 if n > 1 else math.nan
