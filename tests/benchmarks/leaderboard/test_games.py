@@ -238,7 +238,7 @@ def test_a_module_with_the_name_of_another_is_rejected(tmp_path: Path) -> None:
 
 def test_missing_entries_and_rows_are_reported(tmp_path: Path) -> None:
     file_of(tmp_path, ENTRIES)
-    with pytest.raises((OSError, ValueError, SystemExit), match="only must match entries, got .nobody."):
+    with pytest.raises((OSError, ValueError, SystemExit), match="only must match entries"):
         run("play", tmp_path, "--only", "nobody", "random", "chess/random")
     with pytest.raises((OSError, ValueError, SystemExit), match="rows"):
         run("report", tmp_path)

@@ -390,7 +390,7 @@ def test_drawing_needs_rows(tmp_path: Path) -> None:
         (["epsilon", "--moves", "1e5", "--seconds", "2"], "not in both"),
         (["epsilon", "--moves", "-1"], "moves"),
         (["epsilon", "--moves", "1e5", "--jobs", "0"], "jobs"),
-        (["epsilon", "--moves", "1e5", "--search-at", "1.5"], "--search-at"),
+        (["epsilon", "--moves", "1e5", "--search-at", "1.5"], "search_at"),
         (["epsilon", "--moves", "1e5", "--search-games", "-1"], "--search-games"),
         (["tables"], "must be one of"),
     ],
