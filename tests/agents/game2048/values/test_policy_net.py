@@ -172,7 +172,7 @@ def test_weights_are_drawn_as_by_he_et_al_and_biases_begin_at_0() -> None:
         ("PolicyCNN", {"layers": "5"}, "layers"),
         ("PolicyCNN", {"layers": None}, "layers"),
         ("PolicyCNN", {"layers": [5]}, "layers"),
-        ("PolicyCNN", {"channels": 4}, "PolicyCNN got wrong settings: .*channels"),
+        ("PolicyCNN", {"channels": 4}, "PolicyCNN has no setting 'channels'"),
     ],
 )
 def test_unknown_networks_and_settings_are_refused(
