@@ -64,7 +64,7 @@ def test_other_numbers_of_bits_raise_and_write_no_file(tmp_path: Path, bits: Any
 
 @pytest.mark.parametrize("name", ["networks", "depth"])
 def test_an_unknown_setting_of_a_network_is_named(name: str) -> None:
-    with pytest.raises(ValueError, match=f"Line got wrong settings: .*{name}"):
+    with pytest.raises(ValueError, match=f"Line has no setting .{name}."):
         network("Line", **{name: 1})
 
 
