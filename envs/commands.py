@@ -280,7 +280,7 @@ _PROBLEMS = {
     "expected at least one argument": "must have a value",
     "expected 2 arguments": "must have 2 values",
 }
-"""What argparse says of an option, and how it is said here."""
+"""Messages of argparse on an option, and those in their place."""
 
 
 def _problem(error: ArgumentError, words: Iterable[str]) -> str:

@@ -119,7 +119,7 @@ class List:
 class Warmup:
     """Compile the environments of both games, and what the moves of players need.
 
-    Compiled code is kept on disk, in the folder NUMBA_CACHE_DIR or beside the package, so that
+    Compiled code is kept on disk, in the folder NUMBA_CACHE_DIR or next to the package, so that
     later uses do not wait. What is kept already is not compiled again.
 
     Example: afterstate warmup expectimax daihinmin-mc

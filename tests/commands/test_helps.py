@@ -22,7 +22,7 @@ HELPS = {
     if COMMANDS[name].options
     for sub_command, kind in option_classes(name).items()
 } | {f"train {name}": parts_of(name) for name in LEARNERS}
-"""What the options of each command and sub-command are read into."""
+"""Dataclasses of the options of each command and sub-command."""
 ALL = ["", *COMMANDS, *(name for name in HELPS if " " in name)]
 """The words before each `--help`."""
 

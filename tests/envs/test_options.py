@@ -81,7 +81,7 @@ class Some:
 
 @dataclass(frozen=True)
 class What:
-    """What to list."""
+    """Options of a list."""
 
     what: Annotated[Literal["all", "players"], POSITIONAL] = "all"
     """Kind of things."""
