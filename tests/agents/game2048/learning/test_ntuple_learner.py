@@ -149,7 +149,7 @@ def test_default_lambda_and_step_size_depend_on_order_and_rule() -> None:
         {"rate": 1.5},
         {"rate": float("nan")},
         {"order": "forward", "delay": -1},
-        {"order": "forward", "delay": 1.0},
+        {"order": "forward", "delay": 1.5},
         {"order": "forward", "delay": True},
         {"order": "forward", "delay": MAX_DELAY + 1},
         {"restart": -1},

@@ -460,7 +460,7 @@ def test_the_player_is_made_by_its_name() -> None:
     [
         ({"depth": 0}, "depth"),
         ({"depth": 33}, "depth"),
-        ({"depth": 2.0}, "depth"),
+        ({"depth": 2.5}, "depth"),
         ({"seconds": 0}, "seconds"),
         ({"patience": 0.5}, "patience"),
         ({"smoothness": "1"}, "smoothness"),

@@ -385,7 +385,7 @@ def test_the_command_reports_a_server_that_hangs_up(
     ("arguments", "message"),
     [
         (["--port", "0"], "port"),
-        (["--silence-seconds", "-1"], "silence_seconds"),
+        (["--silence-seconds", "-1"], "--silence-seconds"),
         (["--player", "nobody-of-that-name"], "nobody-of-that-name"),
     ],
 )
