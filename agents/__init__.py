@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from afterstate.agents.config import check_names, did_you_mean
-from afterstate.envs.messages import shown
+from afterstate.envs.messages import listed, named, shown
 from afterstate.envs.options import settings_of
 
 if TYPE_CHECKING:
@@ -251,7 +251,8 @@ def find(text: str, seed: int | None = None) -> Any:
         name = f"daihinmin-{name}"
     _entry(name)
     settings = {} if seed is None or not takes_seed(name) else {"seed": seed}
-    return make(name, **(settings | settings_of(pairs)))
+    with named(name):
+        return make(name, **(settings | settings_of(pairs)))
 
 
 def _entry(name: str) -> _Entry:
@@ -306,6 +307,7 @@ def _player_of_net(file: str | Path) -> str:
             return name
         known += networks
     raise ValueError(
-        f"{file} holds a network {shown(network)}, known are {known}: make its player yourself, "
-        "such as make('value-net', net=net), or first add its class to the NETWORKS of its module"
+        f"{file} holds a network {shown(network)}, known are {listed(known)}: make its player "
+        "yourself, such as make('value-net', net=net), or first add its class to the NETWORKS of "
+        "its module"
     )

@@ -17,7 +17,6 @@ import functools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, cast, get_type_hints
@@ -34,7 +33,7 @@ from pydantic import (
 from typing_extensions import dataclass_transform
 
 from afterstate.envs import json_files
-from afterstate.envs.messages import shown
+from afterstate.envs.messages import listed, nearest, shown
 
 T = TypeVar("T")
 
@@ -273,6 +272,6 @@ def did_you_mean(name: str, known: Iterable[str], also: Iterable[str] = ()) -> s
     """Return `, did you mean 'x'? (known: ...)` for a name that is not known, nor one of others."""
     known = list(known)
     renamed = RENAMED.get(str(name))
-    near = [renamed] if renamed in known else get_close_matches(str(name), [*known, *also], 1)
-    hint = f", did you mean {near[0]!r}?" if near else ";"
-    return f"{hint} known: {', '.join(map(str, known)) or 'none'}"
+    meant = renamed if renamed in known else nearest(str(name), [*known, *also])
+    hint = f", did you mean {meant!r}?" if meant else ";"
+    return f"{hint} known: {listed(known) or 'none'}"

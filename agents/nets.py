@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from afterstate.agents.config import check_names
 from afterstate.envs import durable_files, json_files
-from afterstate.envs.messages import shown
+from afterstate.envs.messages import listed, shown
 
 _DTYPES = {32: torch.float32, 16: torch.float16}
 """The type of weights in a file, by its bits."""
@@ -59,7 +59,7 @@ def save(net: nn.Module, path: str | Path, /, bits: int = 32, **facts: Any) -> N
         ValueError: another number of bits, or weights beyond the range of 16 bits.
     """
     if bits not in _DTYPES:
-        raise ValueError(f"bits must be one of {list(_DTYPES)}, got {shown(bits)}")
+        raise ValueError(f"bits must be one of {listed(_DTYPES)}, got {shown(bits)}")
     about, dtype = {**describe(net), **facts}, _DTYPES[bits]
     weights = {name: t.detach().cpu().contiguous() for name, t in net.state_dict().items()}
     tensors = {name: t.to(dtype) if t.is_floating_point() else t for name, t in weights.items()}
@@ -199,7 +199,7 @@ def network(networks: Mapping[str, type[nn.Module]], name: str, /, **settings: A
         ValueError: an unknown name or a wrong setting.
     """
     if not isinstance(name, str) or name not in networks:
-        raise ValueError(f"network must be one of {list(networks)}, got {shown(name)}")
+        raise ValueError(f"network must be one of {listed(networks)}, got {shown(name)}")
     parameters = signature(networks[name]).parameters
     if all(each.kind is not Parameter.VAR_KEYWORD for each in parameters.values()):
         check_names(name, settings, parameters)

@@ -112,7 +112,8 @@ COMMANDS = {
     ),
     "completion": Command(
         "print the completion for bash, zsh or tcsh",
-        "afterstate.completion:print_completion",
+        "afterstate.completion:run",
+        ("Completion",),
     ),
 }
 """Commands by name."""

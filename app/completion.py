@@ -16,35 +16,17 @@ import shtab
 from afterstate import __version__, agents
 from afterstate.__main__ import COMMANDS, option_classes
 from afterstate.agents.training.__main__ import LEARNERS, parts_of
-from afterstate.envs.commands import Part, add_options, fail_unknown, summary
+from afterstate.commands.options import Completion
+from afterstate.envs.commands import Part, add_options, summary
 from afterstate.envs.options import Option
 
-SHELLS = ("bash", "zsh", "tcsh")
-HELP = """\
-usage: afterstate completion {bash,zsh,tcsh}
 
-Print the completion of commands, options and their values for a shell.
-
-Example: afterstate completion bash > ~/.local/share/bash-completion/completions/afterstate
-
-positional arguments:
-  {bash,zsh,tcsh}  Shell. (required)
-
-options:
-  -h, --help       show this help message and exit"""
-
-
-def print_completion(words: Sequence[str]) -> int:
+def run(options: Completion) -> int:
     """Print the completion of a shell and return the exit code."""
-    if words and words[0] in ("-h", "--help"):
-        print(HELP)
-        return 0
-    if len(words) != 1 or words[0] not in SHELLS:
-        fail_unknown([" ".join(words)] if words else [], SHELLS, "afterstate completion")
     parser, functions = command_line()
     preamble: Any = {shell: "\n".join(functions[shell]) for shell in functions}  # not only a text
-    script = shtab.complete(parser, words[0], preamble=preamble)
-    if words[0] == "zsh":  # shtab completes only the first word of a positional argument
+    script = shtab.complete(parser, options.shell, preamble=preamble)
+    if options.shell == "zsh":  # shtab completes only the first word of a positional argument
         script = script.replace('"(*)::', '"*:')
     print(script)
     return 0
@@ -66,8 +48,6 @@ def command_line() -> tuple[ArgumentParser, Functions]:
         child = commands.add_parser(name, help=command.text)
         if name == "train":
             _add_learners(child, functions)
-        elif name == "completion":
-            child.add_argument("shell", choices=SHELLS, help="Shell.")
         else:
             _add_kinds(child, option_classes(name), functions)
     return parser, functions
@@ -87,13 +67,10 @@ def _add_kinds(
 
 
 def _add_learners(parser: ArgumentParser, functions: Functions) -> None:
-    """Add the learners, each with the file of its settings and its options."""
+    """Add the learners, each with its options."""
     learners = parser.add_subparsers()
     for name, learner in LEARNERS.items():
-        child = learners.add_parser(name, help=learner.description)
-        file: Any = child.add_argument("settings", nargs="?", help="File of settings.")
-        file.complete = shtab.FILE
-        _add(child, parts_of(name), functions)
+        _add(learners.add_parser(name, help=learner.description), parts_of(name), functions)
 
 
 def _add(parser: ArgumentParser, parts: Sequence[Part], functions: Functions) -> None:
@@ -109,7 +86,7 @@ def _complete(option: Option, action: Any, functions: Functions) -> None:
         return
     kinds = {*option.value.name.split("|")}
     words = [*option.value.choices]
-    words += players() if "PLAYER" in kinds else ()
+    words += players(option.value.game) if "PLAYER" in kinds else ()
     words += ("cpu", "cuda") if "DEVICE" in kinds else ()
     if words and kinds & {"FILE", "PLAYER"}:
         action.complete = _words_or_files(words, functions)
@@ -130,9 +107,10 @@ def _complete_several(action: Any) -> None:
     action.metavar = f"{action.metavar}:{value}::" * 4 + action.metavar
 
 
-def players() -> list[str]:
-    """Return the names of players, those of Daihinmin also without `daihinmin-`."""
-    names = agents.names()
+def players(game: str | None = None) -> list[str]:
+    """Return the names of players of a game or of both, without `daihinmin-`, too."""
+    is_daihinmin = {"2048": (False,), "Daihinmin": (True,), None: (False, True)}[game]
+    names = [each for each in agents.names() if each.startswith("daihinmin-") in is_daihinmin]
     return list(dict.fromkeys([*names, *(name.removeprefix("daihinmin-") for name in names)]))
 
 

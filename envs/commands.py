@@ -29,6 +29,8 @@ from afterstate.envs.options import (
 )
 
 T = TypeVar("T")
+Values = dict[Option, Any]
+"""Values of the options that a command line has."""
 
 
 class Part(NamedTuple):
@@ -55,8 +57,9 @@ def parse(kind: type[T], program: str, arguments: Sequence[str] | None = None) -
         SystemExit: the command line is wrong or asks for help.
     """
     words = sys.argv[1:] if arguments is None else arguments
-    (settings,) = read([Part(kind)], program, words, description(kind))
-    return settings  # type: ignore[no-any-return]
+    values = read([Part(kind)], program, words, description(kind))
+    with failing(program):
+        return build(kind, values)
 
 
 def parse_one_of(
@@ -107,45 +110,42 @@ def description(kind: Any) -> str:
     return inspect.cleandoc(kind.__doc__ or "").partition("\n\nRaises")[0]
 
 
-def read(
-    parts: Sequence[Part], program: str, words: Sequence[str], description: str, first: str = ""
-) -> list[Any]:
-    """Return what the words of a command line say, an instance for each part.
+def read(parts: Sequence[Part], program: str, words: Sequence[str], description: str) -> Values:
+    """Return the values of a command line, of which `build` makes the dataclasses.
 
     Args:
         parts: dataclasses, whose docstrings are the help texts.
         program: name of the command in its usage.
         words: of the command line, after the name.
         description: text of the help above the options.
-        first: what may come before the options, in the usage.
 
     Raises:
         SystemExit: the words ask for help, or are wrong: 2, with one line on stderr.
     """
-    options = [part.options() for part in parts]
-    together = [each for some in options for each in some]
+    options = [option for part in parts for option in part.options()]
     parser = ArgumentParser(
         prog=program,
-        usage=_usage(f"{program} {first}".rstrip(), together).replace("%", "%%"),
+        usage=_usage(program, options).replace("%", "%%"),
         description=description,
         formatter_class=RawDescriptionHelpFormatter,
         allow_abbrev=False,
         exit_on_error=False,
     )
     parser._negative_number_matcher = _NEGATIVE  # others would be options
+    with failing(program):
+        return _given(parser, options, words)
+
+
+@contextmanager
+def failing(program: str) -> Iterator[None]:
+    """End with code 2 and one line on stderr, which points to the help, for a wrong value."""
     try:
-        given = _given(parser, together, words)
-        return [
-            build(part.kind, {each: given[each] for each in some if each in given}, part.default)
-            for part, some in zip(parts, options, strict=True)
-        ]
+        yield
     except ValueError as error:
         fail(f"{error}; see {program} --help")
 
 
-def _given(
-    parser: ArgumentParser, options: Sequence[Option], words: Sequence[str]
-) -> dict[Option, Any]:
+def _given(parser: ArgumentParser, options: Sequence[Option], words: Sequence[str]) -> Values:
     """Return the values of the options that a command line has; raise ValueError for wrong ones."""
     add_options(parser, options)
     end = words.index("--") if "--" in words else len(words)
@@ -154,7 +154,7 @@ def _given(
     except ArgumentError as error:
         raise ValueError(_problem(error, words)) from None
     if unknown:
-        raise ValueError(_unknown(unknown, options))
+        raise ValueError(_unknown(unknown, options, words))
     given, last = vars(found), list(words[end + 1 :])
     for each in options:
         if each.is_positional and last:
@@ -183,8 +183,8 @@ def _usage(program: str, options: Iterable[Option]) -> str:
     for each in options:
         if each.value is None or not (each.is_positional or each.default is MISSING):
             continue
-        name = each.value.name
-        name = f"{name} [{name} ...]" if each.value.n_words is None else name
+        name = each.placeholder
+        name = f"{name} [{name} ...]" if each.takes_several else name
         if each.is_positional:
             positional.append(name if each.default is MISSING else f"[{name}]")
         else:
@@ -219,10 +219,10 @@ def _add(parser: Any, option: Option) -> Action:
     if option.value is None:
         details |= {"action": _Flag, "nargs": 0}
     else:
-        details |= {"metavar": option.value.name, "nargs": _nargs(option)}
+        details |= {"metavar": option.placeholder, "nargs": _nargs(option)}
     if not option.is_positional:
         details["dest"] = option.name
-    action: Action = parser.add_argument(*option.forms, **details)
+    action: Action = parser.add_argument(*option.forms, **details)  # of which argparse has the name
     return action
 
 
@@ -246,12 +246,12 @@ def _nargs(option: Option) -> int | str | None:
     return "+" if n_words is None else None if n_words == 1 else n_words
 
 
-def _values(options: Sequence[Option], found: Mapping[str, Any]) -> dict[Option, Any]:
+def _values(options: Sequence[Option], found: Mapping[str, Any]) -> Values:
     """Return the values of options by the words that argparse has found for them."""
     missing = [each for each in options if each.default is MISSING and each.name not in found]
     if missing:
-        raise ValueError(f"{' and '.join(each.name for each in missing)} must be given")
-    values: dict[Option, Any] = {}
+        raise ValueError(_missing(missing, [each for each in options if each.name in found]))
+    values: Values = {}
     for each in options:
         if each.name not in found:
             continue
@@ -263,6 +263,15 @@ def _values(options: Sequence[Option], found: Mapping[str, Any]) -> dict[Option,
             raise ValueError(f"{each.name} {error}") from error
         values[each] = words
     return values
+
+
+def _missing(missing: Sequence[Option], given: Sequence[Option]) -> str:
+    """Return that arguments are missing, and which of the options may have taken their words."""
+    names = " and ".join(each.name for each in missing)
+    takers = [each.name for each in given if each.takes_several]
+    is_taken = takers and any(each.is_positional for each in missing)
+    taken = f" before {takers[0]}, which takes all words that follow it" if is_taken else ""
+    return f"{names} must be given{taken}"
 
 
 @contextmanager
@@ -293,16 +302,33 @@ def _problem(error: ArgumentError, words: Iterable[str]) -> str:
     return f"{name} {_PROBLEMS.get(text, text)}"
 
 
-def _unknown(words: Sequence[str], options: Sequence[Option]) -> str:
-    """Return that an option or an argument is unknown, with the nearest option."""
-    word = next((each for each in words if each.startswith("-")), words[0]).partition("=")[0]
+def _unknown(unknown: Sequence[str], options: Sequence[Option], words: Sequence[str]) -> str:
+    """Return that an option or an argument is unknown, with the nearest option.
+
+    Args:
+        unknown: the words that belong to no option.
+        options: of the command.
+        words: of the command line.
+    """
+    word = next((each for each in unknown if each.startswith("-")), unknown[0]).partition("=")[0]
     if not word.startswith("-"):
-        return f"there is no argument {shown(word)}"
+        return f"there is no argument {shown(word)}{_before(word, options, words)}"
     names = {form: form for each in options if not each.is_positional for form in each.forms}
     inner = {f"--{form.rpartition('.')[2]}": form for form in names if "." in form}
     off = {f"--no-{form[2:].replace('.no-', '.')}": form for form in names if ".no-" in form}
     known = inner | off | names | {"--help": "--help"}
     return f"there is no option {shown(word)}{near(word, known)}"
+
+
+def _before(word: str, options: Sequence[Option], words: Sequence[str]) -> str:
+    """Return how many values the option has that stands before a word that belongs to none."""
+    before = next((each for each in words[words.index(word) :: -1] if each.startswith("--")), "")
+    for each in options:
+        if before == each.name and each.value is not None and each.value.n_words:
+            return f" after {before}, which has {each.value.n_words} value" + "s" * (
+                each.value.n_words > 1
+            )
+    return ""
 
 
 def run_process(command: Callable[[], Any]) -> int:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from typing import Any
 
 _LONGEST = 4000
@@ -27,6 +28,20 @@ def printable(text: str) -> str:
     """Return the first 4,000 characters of a text, with spaces for control characters."""
     kept = text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
     return "".join(each if each.isprintable() or each == "\n" else " " for each in kept)
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """Return the known word that another one is probably meant for; None if none is like it.
+
+    >>> nearest("ntupel", ["ntuple", "random"]), nearest("ntupel", ["random"])
+    ('ntuple', None)
+    """
+    return next(iter(get_close_matches(word, list(known), 1, 0.7)), None)
+
+
+def listed(values: Iterable[Any]) -> str:
+    """Return values as messages list them: `a, b, c`."""
+    return ", ".join(map(str, values))
 
 
 def is_text(value: str) -> bool:

@@ -21,7 +21,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from decimal import Decimal
-from difflib import get_close_matches
 from enum import Enum
 from functools import cache
 from itertools import pairwise
@@ -39,13 +38,17 @@ from typing import (
     get_type_hints,
 )
 
-from afterstate.envs.messages import is_text, shown
+from afterstate.envs.messages import is_text, nearest, shown
 
 T = TypeVar("T")
 
 
-class Placeholder(str):
-    """Annotation with the name of a value in helps, such as FILE; shells complete by it."""
+class Placeholder(NamedTuple):
+    """Annotation with the name of a value in helps, such as FILE; shells complete by both."""
+
+    name: str
+    game: str | None = None
+    """Game of a player, `2048` or `Daihinmin`; None: both."""
 
 
 class Place(Enum):
@@ -62,6 +65,11 @@ Folder = Annotated[Path, Placeholder("FOLDER")]
 FileName = Annotated[str, Placeholder("FILE")]
 Player = Annotated[str, Placeholder("PLAYER")]
 """A player of a command line: see `afterstate.agents.find`."""
+Player2048 = Annotated[str, Placeholder("PLAYER", "2048")]
+PlayerOfDaihinmin = Annotated[str, Placeholder("PLAYER", "Daihinmin")]
+Name = Annotated[str, Placeholder("NAME")]
+Address = Annotated[str, Placeholder("ADDRESS")]
+"""An address of the network, or a name of one."""
 Device = Annotated[str, Placeholder("DEVICE")]
 """A device of torch, such as cpu or cuda."""
 
@@ -82,6 +90,8 @@ class Value(NamedTuple):
     """Number of words; None for one or more."""
     choices: tuple[str, ...] = ()
     """Words that stand for a value."""
+    game: str | None = None
+    """Game of a player, see `Placeholder`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,8 +113,26 @@ class Option:
 
     @property
     def name(self) -> str:
-        """Name on the command line."""
-        return self._named(self.path[-1])
+        """Name on the command line: --out, or LOG of a positional argument, PLAYER of several."""
+        if not self.is_positional:
+            return self._named(self.path[-1])
+        return self._kind if self.takes_several else self.path[-1].upper()
+
+    @property
+    def placeholder(self) -> str:
+        """What stands for a value in helps."""
+        is_named = self.is_positional and self.value is not None and not self.value.choices
+        return self.name if is_named else self._kind
+
+    @property
+    def _kind(self) -> str:
+        """Kind of value, such as FILE."""
+        return "" if self.value is None else self.value.name
+
+    @property
+    def takes_several(self) -> bool:
+        """True if one or more words belong to it."""
+        return self.value is not None and self.value.n_words is None
 
     @property
     def forms(self) -> list[str]:
@@ -116,8 +144,7 @@ class Option:
 
     def _named(self, last: str) -> str:
         """Return its name with another last part."""
-        name = ".".join([*self.path[:-1], last]).replace("_", "-")
-        return name if self.is_positional else f"--{name}"
+        return f"--{'.'.join([*self.path[:-1], last])}".replace("_", "-")
 
 
 def options_of(kind: Any, default: Any = MISSING, path: tuple[str, ...] = ()) -> Iterator[Option]:
@@ -183,7 +210,8 @@ def with_options(message: str, options: Iterable[Option]) -> str:
     names: dict[str, str] = {}
     for each in options:
         last = each.path[-1]
-        names[last] = each.name if last not in names else last
+        is_said = last not in names and not (each.is_positional and each.takes_several)
+        names[last] = each.name if is_said else last
     field = re.compile(r"(^|; )(\w+)(?=: | (?:must|is|needs) )")
     named = field.sub(lambda match: match[1] + names.get(match[2], match[2]), message)
     return named.replace("must be None or ", "must be none or ")
@@ -229,7 +257,6 @@ def value_of(hint: Any) -> Value | None:
         TypeError: no option has such values.
     """
     kind = _bare(hint)
-    name = next((each for each in _notes(hint) if isinstance(each, Placeholder)), "")
     value: Value | None
     if get_origin(kind) in (Union, UnionType):
         value = _union(get_args(kind))
@@ -243,7 +270,10 @@ def value_of(hint: Any) -> Value | None:
         value = _PLAIN[kind]
     else:
         raise TypeError(f"no option has values of {getattr(kind, '__name__', kind)}")
-    return value and value._replace(name=name or value.name)
+    for note in _notes(hint):
+        if value is not None and isinstance(note, Placeholder):
+            value = value._replace(**note._asdict())
+    return value
 
 
 def _bare(hint: Any) -> Any:
@@ -358,7 +388,7 @@ def _union(kinds: Sequence[Any]) -> Value:
 
     name = "|".join([*(c for v in others for c in v.choices), last.name, *["none"] * is_optional])
     choices = tuple(choice for value in (*others, last) for choice in value.choices)
-    return Value(name, expected, read, last.n_words, choices)
+    return Value(name, expected, read, last.n_words, choices, last.game)
 
 
 def _text_or_list(words: Sequence[str]) -> Any:
@@ -423,8 +453,8 @@ def _setting(text: str) -> Any:
 
 def near(word: str, known: Mapping[str, Any]) -> str:
     """Return what the nearest of the known words stands for, as a question."""
-    match = get_close_matches(word, list(known), 1, 0.7)
-    return f", did you mean {known[match[0]]}?" if match else ""
+    match = nearest(word, known)
+    return f", did you mean {known[match]}?" if match else ""
 
 
 def default_text(default: Any) -> str:

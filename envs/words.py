@@ -11,7 +11,7 @@ import numpy.typing as npt
 from numba import njit
 
 import afterstate.envs.compiling  # noqa: F401 - reports slow compilation
-from afterstate.envs.messages import shown
+from afterstate.envs.messages import listed, shown
 
 Word: TypeAlias = int | np.uint64
 """64 bits. Kernels return an `int` to Python; those with a signature take either, the others need a
@@ -145,7 +145,7 @@ def check_one_of(allowed: Collection[Any], **setting: Any) -> None:
     types = tuple(type(value) for value in allowed)
     for name, value in setting.items():
         if not isinstance(value, types) or value not in allowed:
-            raise ValueError(f"{name} must be one of {tuple(allowed)}, got {shown(value)}")
+            raise ValueError(f"{name} must be one of {listed(allowed)}, got {shown(value)}")
 
 
 def seed_word(seed: int | None) -> int:

@@ -1,6 +1,6 @@
 """The command that trains the learners of both games.
 
-    afterstate train LEARNER [SETTINGS.json] --out RUN --hours 1
+    afterstate train LEARNER [SETTINGS] --out RUN --hours 1
     afterstate train ntuple --out runs/mine --moves 1e9 --learner.restart 10
     afterstate train ntuple --out runs/mine --moves 2e9 --resume
 
@@ -16,10 +16,10 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Annotated, Any, NamedTuple, cast
 
 from afterstate.agents.config import did_you_mean, read
 from afterstate.agents.training.commands import memory
@@ -27,6 +27,7 @@ from afterstate.agents.training.folder import SETTINGS_FILE, RunFolder
 from afterstate.agents.training.run import Diverged, Limits, Options, RunSettings, Trainee, advance
 from afterstate.envs import commands
 from afterstate.envs.messages import named, shown
+from afterstate.envs.options import POSITIONAL, File, build
 
 PROGRAM = "afterstate train"
 
@@ -105,16 +106,31 @@ def parse(arguments: Sequence[str]) -> tuple[RunSettings, Options]:
         raise SystemExit(0)
     if not arguments or arguments[0] not in LEARNERS:
         commands.fail_unknown(arguments, LEARNERS, PROGRAM)
-    learner, rest = arguments[0], list(arguments[1:])
+    learner, rest = arguments[0], arguments[1:]
+    kind, program = run_settings(learner), f"{PROGRAM} {learner}"
+    values = commands.read(parts_of(learner), program, rest, _description(learner))
+    with commands.failing(program):
+        file, options = build(SettingsFile, values).settings, build(kind.options, values)
+    settings = _before(learner, file, options)
+    with commands.failing(program):
+        return build(kind, values, settings), options
+
+
+def _before(learner: str, file: Path | None, options: Options) -> RunSettings:
+    """Return the settings that those of the command line replace: of a file, or by default.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it has no such settings.
+    """
     kind = run_settings(learner)
-    if rest and not rest[0].startswith("-"):
-        file = rest.pop(0)
-        return _parse(kind, read(file, kind), learner, rest)
-    settings, options = _parse(kind, kind(), learner, rest)
+    if file is not None:
+        settings: RunSettings = read(file, kind)
+        return settings
     if options.resume and (options.out / SETTINGS_FILE).exists():
-        settings = _settings_in(options.out, kind, learner)
-        return _parse(kind, settings, learner, rest)
-    return settings, options
+        return _settings_in(options.out, kind, learner)
+    settings = kind()
+    return settings
 
 
 def _settings_in(folder: Path, kind: Any, learner: str) -> RunSettings:
@@ -144,29 +160,26 @@ def _fits(file: Path, learner: str) -> bool:
     return True
 
 
-def _parse(
-    kind: Any, settings: RunSettings, learner: str, arguments: Sequence[str]
-) -> tuple[RunSettings, Options]:
-    """Return the settings, with those of the command line replaced, and the options."""
-    parts, program = parts_of(learner, settings), f"{PROGRAM} {learner}"
-    options, settings = commands.read(
-        parts, program, arguments, _description(learner), "[SETTINGS.json]"
-    )
-    return settings, options
+@dataclass(frozen=True)
+class SettingsFile:
+    """The argument of a learner."""
+
+    settings: Annotated[File | None, POSITIONAL] = None
+    """JSON file with any of the settings; options override it."""
 
 
-def parts_of(learner: str, settings: Any = None) -> list[commands.Part]:
-    """Return what the command line of a learner is read into: options of the run and settings."""
+def parts_of(learner: str) -> list[commands.Part]:
+    """Return what the words of a learner are read into: its file, options and settings."""
     kind = run_settings(learner)
-    return [commands.Part(kind.options), commands.Part(kind, settings or kind())]
+    parts = [commands.Part(SettingsFile), commands.Part(kind.options)]
+    return [*parts, commands.Part(kind, kind())]
 
 
 def _description(learner: str) -> str:
     """Return the text of the help before the options."""
     first = LEARNERS[learner].description
-    file = "A JSON file with any of the settings may come first; options override it."
-    example = f"Example: {PROGRAM} {learner} SETTINGS.json --out RUN --hours 1"
-    return f"{first[0].upper()}{first[1:]}.\n\n{file}\n\n{example}"
+    example = f"Example: {PROGRAM} {learner} settings.json --out RUN --hours 1"
+    return f"{first[0].upper()}{first[1:]}.\n\n{example}"
 
 
 def _usage() -> str:
@@ -282,9 +295,9 @@ def _advance(trainee: Trainee, settings: RunSettings, options: Options, folder: 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
-    settings, options = parse(sys.argv[1:] if arguments is None else arguments)
-    parts = [commands.Part(type(options)), commands.Part(type(settings), settings)]
-    with commands.naming_options(parts):
+    words = sys.argv[1:] if arguments is None else arguments
+    settings, options = parse(words)
+    with commands.naming_options(parts_of(words[0])):
         run(settings, options)
 
 

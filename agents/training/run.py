@@ -26,7 +26,7 @@ from afterstate.agents.training.commands import sigterm_raises, uninterrupted
 from afterstate.agents.training.folder import RunFolder
 from afterstate.envs import durable_files
 from afterstate.envs.messages import shown
-from afterstate.envs.options import NAMED, Device, Folder
+from afterstate.envs.options import NAMED, Device, Folder, Placeholder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,13 +54,13 @@ class Diverged(ArithmeticError):
         self.last = last
 
 
-def evaluation_games(text: str) -> dict[int, int]:
-    """Return the number of games of each search depth, from a text such as `1:1000,3:20`.
+def evaluation_games(text: str | None) -> dict[int, int]:
+    """Return the number of games of each search depth, from a text such as `1:1000,3:20` or None.
 
     Raises:
         ValueError: not a list of different depths from 1 to 5 with numbers of games up to 10**7.
     """
-    pairs = [part for part in text.split(",") if part]
+    pairs = [] if text is None else text.split(",")
     if not all(re.fullmatch(r"[1-5]:0*([1-9]\d{0,6}|10{7})", pair) for pair in pairs):
         raise ValueError(
             "evaluate must be PLIES:GAMES,... with 1 to 5 plies and 1 to 10,000,000 games, "
@@ -78,7 +78,7 @@ def _evaluation(text: str) -> str:
     return text
 
 
-Evaluation = Annotated[str, AfterValidator(_evaluation)]
+Evaluation = Annotated[str, AfterValidator(_evaluation), Placeholder("PLIES:GAMES,...")]
 """A text for `evaluation_games`."""
 
 
@@ -125,8 +125,8 @@ class MoveOptions(Options):
     there is no limit."""
     evaluate_every: Count = 1_000_000
     """Moves from one evaluation to the next."""
-    evaluate: Evaluation = "1:300"
-    """Number of evaluation games of each search depth, PLIES:GAMES,...; depth 1 is greedy."""
+    evaluate: Evaluation | None = "1:300"
+    """Number of evaluation games of each search depth; depth 1 is greedy. With none, none."""
 
     @property
     def games(self) -> dict[int, int]:

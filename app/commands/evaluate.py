@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 from functools import partial
 from statistics import mean
 from typing import Any
@@ -47,8 +46,7 @@ def run(options: Eval) -> int:
         evaluate, table = partial(_points, opponents=_opponents(options)), _all_points
     results = []
     for name in options.players:
-        with named(name) if len(options.players) > 1 else nullcontext():
-            results.append({"player": name, "seed": options.seed, **evaluate(name, options)})
+        results.append({"player": name, "seed": options.seed, **evaluate(name, options)})
     print(json.dumps(results, indent=1) if options.json else table(results))
     return 0
 
@@ -76,6 +74,12 @@ def _opponents(options: Eval) -> list[str]:
     return names
 
 
+def _move_once(name: str, player: Any) -> None:
+    """Let a player move once, with its name in errors."""
+    with named(name):
+        move_once(player)
+
+
 def _score(name: str, options: Eval) -> dict[str, Any]:
     """Return the summary of a player's games of 2048."""
     from tqdm import tqdm
@@ -84,7 +88,7 @@ def _score(name: str, options: Eval) -> dict[str, Any]:
     from afterstate.agents.game2048.simple import RandomAgent
 
     play(RandomAgent(), 1)  # compiles the games
-    move_once(player_2048(name, options.seed))  # another one: moves may draw from its stream
+    _move_once(name, player_2048(name, options.seed))  # another: moves may draw from its stream
     player = player_2048(name, options.seed)
     start = time.process_time()
     with tqdm(total=options.games, desc=name, unit=" games", leave=False) as bar:
@@ -93,7 +97,8 @@ def _score(name: str, options: Eval) -> dict[str, Any]:
             bar.set_postfix_str(f"{n_moves:,} moves", refresh=False)
             bar.update(n_games - bar.n)
 
-        games = play(player, options.games, options.seed, report=report)
+        with named(name):
+            games = play(player, options.games, options.seed, report=report)
     seconds = round(time.process_time() - start, 3)
     return {**summary(games), "n_moves": int(games.n_moves.sum()), "cpu_seconds": seconds}
 
@@ -121,13 +126,14 @@ def _points(name: str, options: Eval, opponents: list[str]) -> dict[str, Any]:
     n_cycles = options.games // GAMES_PER_CYCLE
     points: list[int] = []
     n_illegal = 0
-    move_once(player_of_daihinmin(name, 0))
+    _move_once(name, player_of_daihinmin(name, 0))
     start = time.process_time()
     seeds = range(options.seed, options.seed + n_cycles)
     for seed in tqdm(seeds, desc=name, unit=" cycles", leave=False):
         others = [player_of_daihinmin(other, seed) for other in opponents]
         player = Counted(player_of_daihinmin(name, seed))
-        points += points_per_cycle(player, others, 1, seed)
+        with named(name):
+            points += points_per_cycle(player, others, 1, seed)
         n_illegal += player.n_illegal
     return {
         "cpu_seconds": round(time.process_time() - start, 3),

@@ -112,12 +112,13 @@ def _score(facts: dict[str, Any]) -> dict[str, Any] | None:
     greedy = facts.get("scores", facts).get("1-ply")
     if greedy:
         mean, interval = round(greedy["mean"]), round(greedy["interval"])
-        return {"mean": mean, "interval": interval, "unit": "points by greedy play"}
+        unit = f"points by greedy play in {greedy['n_games']:,} games"
+        return {"mean": mean, "interval": interval, "unit": unit}
     points = facts.get("points against four sample clients")
     if not points:
         return None
     mean, interval = round(100 * points["mean"], 1), round(100 * points["interval"], 1)
-    unit = "points per 100 games against sample clients"
+    unit = f"points per 100 games against sample clients in {points['n_games']:,} games"
     return {"mean": mean, "interval": interval, "unit": unit}
 
 

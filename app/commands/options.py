@@ -6,13 +6,21 @@ A player is named as for `afterstate.agents.find`: a name with settings after co
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 from afterstate.envs.daihinmin.uecda.settings import PORT, SILENCE_SECONDS, ServerSettings
-from afterstate.envs.options import POSITIONAL, File, Folder, Placeholder, Player
+from afterstate.envs.options import (
+    POSITIONAL,
+    Address,
+    File,
+    Folder,
+    Name,
+    Player,
+    Player2048,
+    PlayerOfDaihinmin,
+)
 
 
 @dataclass(frozen=True)
@@ -31,7 +39,7 @@ class Play2048:
     """Number of rows, 1 to 4."""
     cols: int = 4
     """Number of columns, 1 to 4."""
-    hints: Player = "expectimax,depth=2"
+    hints: Player2048 = "expectimax,depth=2"
     """Player that gives hints."""
     window: bool = False
     """Play in a window instead of the terminal."""
@@ -47,13 +55,13 @@ class PlayDaihinmin:
     Example: afterstate play daihinmin --opponents daihinmin-mc daihinmin-sample --games 3
     """
 
-    opponents: tuple[Player, ...] = ("daihinmin-heuristic",)
+    opponents: tuple[PlayerOfDaihinmin, ...] = ("daihinmin-heuristic",)
     """Players of the other seats; the last one takes all that are left."""
     games: int = 1
     """Number of games of the match."""
     seed: int | None = None
     """Seed of deals and seats; by default random."""
-    hints: Player = "daihinmin-mc"
+    hints: PlayerOfDaihinmin = "daihinmin-mc"
     """Player that gives hints."""
 
 
@@ -96,7 +104,7 @@ class Eval:
     """Number of games of each player; of Daihinmin, a multiple of 100."""
     seed: int = 0
     """Seed of the first game or cycle; the others have the numbers after it."""
-    opponents: tuple[Player, ...] = ()
+    opponents: tuple[PlayerOfDaihinmin, ...] = ()
     """Opponents in Daihinmin, by default daihinmin-sample; the last one takes all seats left."""
     json: bool = False
     """Print JSON instead of a table."""
@@ -125,7 +133,7 @@ class Warmup:
     Example: afterstate warmup expectimax daihinmin-mc
     """
 
-    players: Annotated[tuple[Player, ...], POSITIONAL] = ()
+    players: Annotated[tuple[Literal["all"] | Player, ...], POSITIONAL] = ()
     """Players, as other commands name them: by name, such as expectimax,depth=3, by file or
     as module:factory; all: all names. By default none, which compiles the environments."""
 
@@ -140,16 +148,13 @@ class Serve(ServerSettings):
     Example: afterstate serve --games 100 --seats daihinmin-sample daihinmin-heuristic
     """
 
-    seats: tuple[Player, ...] = ()
+    seats: tuple[PlayerOfDaihinmin, ...] = ()
     """Built-in players that fill the first seats."""
-    replacement: Player = ""
+    replacement: PlayerOfDaihinmin | None = None
     """Built-in player that takes over the seat of a lost client; by default the seat passes."""
-    log: File | None = field(
-        default_factory=lambda: Path(time.strftime("uecda-%Y%m%d%H%M%S.jsonl"))
-    )
-    """File to which finished games are appended, in the format of recorded games."""
-    no_log: bool = False
-    """Keep no games."""
+    log: File | None = Path("uecda-{time}.jsonl")
+    """File to which finished games are appended, in the format of recorded games; {time} stands for
+    the time of the start. With none, no games are kept."""
 
 
 @dataclass(frozen=True)
@@ -159,13 +164,13 @@ class Join:
     Example: afterstate join --host 127.0.0.1 --player daihinmin-heuristic --name mine
     """
 
-    host: str = "127.0.0.1"
+    host: Address = "127.0.0.1"
     """Address of the server."""
     port: int = PORT
     """Port of the server."""
-    player: Player = "random"
+    player: PlayerOfDaihinmin = "random"
     """Player that plays."""
-    name: str | None = None
+    name: Name | None = None
     """Name in the server's lists, at most 14 characters, of which our server shows 9; by default
     that of the player."""
     silence_seconds: float = SILENCE_SECONDS
@@ -191,6 +196,17 @@ class Replay:
 
 
 @dataclass(frozen=True)
+class Completion:
+    """Print the completion of commands, options and their values for a shell.
+
+    Example: afterstate completion bash > ~/.local/share/bash-completion/completions/afterstate
+    """
+
+    shell: Literal["bash", "zsh", "tcsh"]
+    """Shell that completes."""
+
+
+@dataclass(frozen=True)
 class Web:
     """Serve a page in the browser: play both games, watch players, ask for hints.
 
@@ -200,7 +216,7 @@ class Web:
     Example: afterstate web --port 8048
     """
 
-    host: str = "127.0.0.1"
+    host: Address = "127.0.0.1"
     """Address to listen on."""
     port: int = 8048
     """Port to listen on; 0: any free one."""
@@ -208,7 +224,7 @@ class Web:
     """Print the address only, without opening a browser."""
     beyond_loopback: bool = False
     """Allow an address that others can reach. There are no passwords and no encryption."""
-    names: tuple[Annotated[str, Placeholder("NAME")], ...] = ()
+    names: tuple[Name, ...] = ()
     """Names by which browsers reach the server, beyond loopback; others are refused."""
     folder: Folder | None = None
     """Folder of visitors' games; by default ~/.local/state/afterstate/web."""

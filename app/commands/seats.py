@@ -19,7 +19,7 @@ from afterstate import agents
 from afterstate.agents.config import check_names
 from afterstate.envs.commands import missing
 from afterstate.envs.daihinmin.uecda.settings import N_SEATS
-from afterstate.envs.messages import shown
+from afterstate.envs.messages import named, shown
 from afterstate.envs.options import settings_of
 
 if TYPE_CHECKING:
@@ -47,15 +47,21 @@ def find(name: str, seed: int | None = None) -> Any:
         raise ValueError(f"{path} must return a player, got {shown(make)}") from error
     check_names(path, settings, names)
     settings = ({"seed": seed} if seed is not None and "seed" in names else {}) | settings
-    try:
-        signature(make).bind(**settings)
-    except TypeError as error:
-        raise ValueError(f"{path}: {error}") from error
-    player = make(**settings)
+    with named(path):
+        player = _made(make, settings)
     if not hasattr(player, "act") and not (hasattr(player, "choose") and hasattr(player, "give")):
         got = type(player).__name__
         raise ValueError(f"{path} must return a player (act, or choose and give), got {got}")
     return player
+
+
+def _made(make: Any, settings: dict[str, Any]) -> Any:
+    """Return what a function or class returns for settings."""
+    try:
+        signature(make).bind(**settings)
+    except TypeError as error:
+        raise ValueError(str(error)) from error
+    return make(**settings)
 
 
 def factory(path: str) -> Any:

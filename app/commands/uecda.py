@@ -6,6 +6,8 @@ import asyncio
 import logging
 import signal
 import socket
+import time
+from pathlib import Path
 
 import numpy as np
 
@@ -55,8 +57,9 @@ def _run(server: Server) -> int:
 def _server(options: Serve) -> Server:
     """Return the server of a command line."""
     settings = {name: getattr(options, name) for name in ServerSettings.__dataclass_fields__}
-    if options.no_log:
-        settings["log"] = None
+    if options.log is not None:
+        now = time.strftime("%Y%m%d%H%M%S")
+        settings["log"] = Path(str(options.log).replace("{time}", now))
     lost = [options.replacement] * (N_PLAYERS - len(options.seats)) if options.replacement else []
     rng = np.random.default_rng(None if options.seed is None else options.seed % 2**64)
     seeds = iter(rng.integers(2**63, size=len(options.seats) + len(lost)).tolist())

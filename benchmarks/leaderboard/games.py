@@ -35,7 +35,7 @@ from afterstate.commands.seats import factory as find_factory
 from afterstate.envs import json_files
 from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.rules import N_PLAYERS
-from afterstate.envs.messages import shown
+from afterstate.envs.messages import listed, shown
 from afterstate.leaderboard.machine import machine
 from afterstate.leaderboard.row_files import Row
 
@@ -130,7 +130,7 @@ def _taken_names(given: Sequence[Entry]) -> list[str]:
 def _entry(game: str, name: str, fields: dict[str, Any], folder: Path) -> Entry:
     """Return an entry of a file, checked."""
     if game not in GAMES:
-        raise ValueError(f"game must be one of {list(GAMES)}, got {shown(game)}")
+        raise ValueError(f"game must be one of {listed(GAMES)}, got {shown(game)}")
     if name in OPPONENTS or set(name) & _MARKS or len(name) > _LONGEST:
         raise ValueError(
             f"name must have at most {_LONGEST} characters, none of {sorted(_MARKS)}, and not be "

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from afterstate.agents.config import Backend, Count, Jobs, Whole, settings
-from afterstate.envs.options import File, Folder, Placeholder, Player
+from afterstate.envs.options import File, Folder, Name, PlayerOfDaihinmin
 
 
 @settings
@@ -42,7 +42,7 @@ class Play(Report):
     Example: afterstate leaderboard play --only "expectimax*" --jobs 2
     """
 
-    only: tuple[Annotated[str, Placeholder("NAME")], ...] = ("*",)
+    only: tuple[Name, ...] = ("*",)
     """Names or patterns of entries, such as "random", "2048/random" or "MC*"."""
     jobs: Jobs | None = None
     """Number of processes that play; by default 1, or all of the cluster with Ray."""
@@ -74,7 +74,7 @@ class Tournament:
     Example: afterstate leaderboard tournament heuristic sample sample sample sample --cycles 200
     """
 
-    players: tuple[Player, ...]
+    players: tuple[PlayerOfDaihinmin, ...]
     """Players, at least five."""
     cycles: Annotated[Count, Field(le=1_000_000)] = 20
     """Number of draws of five players, which play a cycle each."""

@@ -106,7 +106,7 @@ def _socket_match(seed: int, events: Path) -> float:
     options = {"--port": 0, "--games": SOCKET_GAMES, "--seed": seed, "--wait-seconds": 60}
     arguments = [word for option in options.items() for word in option]
     quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    command = _command("serve", *arguments, "--no-log", "--events", events)
+    command = _command("serve", *arguments, "--log", "none", "--events", events)
     processes = [subprocess.Popen(command, **quiet)]
     try:
         port = _wait_for_port(processes[0], events)

@@ -49,7 +49,7 @@ from afterstate.envs.daihinmin.rules import (
     play,
 )
 from afterstate.envs.daihinmin.views import view
-from afterstate.envs.messages import shown
+from afterstate.envs.messages import listed, shown
 from afterstate.envs.pictures import Window
 from afterstate.envs.words import check_count, check_one_of, draw_word
 
@@ -72,7 +72,7 @@ _NUMBERS = {agent: number for number, agent in enumerate(AGENTS)}
 def _number(agent: str) -> int:
     """Return the number of an agent's player."""
     if not isinstance(agent, str) or agent not in _NUMBERS:
-        raise ValueError(f"agent must be one of {AGENTS}, got {shown(agent)}")
+        raise ValueError(f"agent must be one of {listed(AGENTS)}, got {shown(agent)}")
     return _NUMBERS[agent]
 
 

@@ -17,7 +17,7 @@ from afterstate.envs.daihinmin.env import ILLEGAL_REWARD, observation_space, raw
 from afterstate.envs.daihinmin.observation import Planes
 from afterstate.envs.daihinmin.players import Player, RandomPlayer, actions_of, is_random, resolve
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, Options
-from afterstate.envs.messages import shown
+from afterstate.envs.messages import listed, shown
 from afterstate.envs.words import check_one_of, check_seed, draw_word, whole
 
 Opponent: TypeAlias = Player | str | None
@@ -211,7 +211,7 @@ def check_seat(seat: Any) -> None:
     """Raise ValueError unless a seat is a player's number or `"random"`."""
     is_random = isinstance(seat, str) and seat == "random"
     if not is_random and whole(seat) not in range(N_PLAYERS):
-        raise ValueError(f"seat must be one of {_SEATS}, got {shown(seat)}")
+        raise ValueError(f"seat must be one of {listed(_SEATS)}, got {shown(seat)}")
 
 
 def _one(opponent: Opponent) -> Player | None:

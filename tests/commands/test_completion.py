@@ -7,11 +7,14 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import pytest
 
 from afterstate import agents
-from afterstate.completion import SHELLS
+from afterstate.commands.options import Completion
+
+SHELLS = get_args(get_type_hints(Completion)["shell"])
 
 
 @cache
@@ -60,6 +63,7 @@ COMPLETED = {
     "log new.npy --player alp": {"alphabeta"},
     "play ": {"2048", "daihinmin"},
     "play 2048 --hints exp": {"expectimax"},
+    "play 2048 --hints heu": set(),
     "play 2048 --wi": {"--window"},
     "play daihinmin --opponents sample heu": {"heuristic"},
     "prune net": {"net.npz"},
@@ -84,6 +88,7 @@ COMPLETED = {
     "train search --start net": {"net.npz"},
     "train value --device ": {"cpu", "cuda"},
     "warmup ntuple mc-s": {"mc-softmax"},
+    "warmup al": {"all", "alphabeta"},
     "watch ntuple --u": {"--until"},
     "watch ntuple --to ": {"terminal", "window"},
     "watch ntuple --to game.g": {"game.gif"},
@@ -116,9 +121,9 @@ def test_bash_completes_by_the_kind_of_each_option(tmp_path: Path) -> None:
 def test_the_help_and_wrong_shells(capsys: pytest.CaptureFixture[str]) -> None:
     from afterstate.__main__ import main
 
-    assert main(["completion", "--help"]) == 0
+    with pytest.raises(SystemExit, match="0"):
+        main(["completion", "--help"])
     assert "Example: afterstate completion bash" in capsys.readouterr().out
     with pytest.raises(SystemExit, match="2"):
-        main(["completion"])
-    expected = "afterstate completion must be followed by one of bash, zsh, tcsh, got nothing; see"
-    assert expected in capsys.readouterr().err
+        main(["completion", "fish"])
+    assert "SHELL must be one of bash, zsh, tcsh, got 'fish'; see" in capsys.readouterr().err

@@ -52,7 +52,7 @@ def test_every_option_has_a_meaning_and_a_default(
         assert re.fullmatch(r"[A-Z0-9].{12,}\.", option.help), option.name
         (line,) = re.findall(rf"^ .*\b{re.escape(option.help)}.*$", out, re.MULTILINE)
         assert re.search(default, line, re.IGNORECASE), line
-        first = option.value.name if option.is_positional and option.value else option.name
+        first = option.placeholder if option.is_positional else option.name
         assert re.search(rf"^  {re.escape(first)}(?!\w)", out, re.MULTILINE), first
 
 

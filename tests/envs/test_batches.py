@@ -44,7 +44,7 @@ def test_wrong_actions_are_refused_before_they_are_read(actions: Any) -> None:
     "value", ["c", 1, None, ["a"], {}, np.zeros(2), np.zeros(1, [("a", "U1")])[0], range(10**12)]
 )
 def test_a_value_of_any_other_type_is_no_choice(value: Any) -> None:
-    with pytest.raises(ValueError, match=r"letter must be one of \('a', 'b'\)"):
+    with pytest.raises(ValueError, match=r"letter must be one of a, b, got"):
         check_one_of(("a", "b"), letter=value)
 
 

@@ -16,6 +16,7 @@ from afterstate.envs.options import (
     Device,
     File,
     Player,
+    build,
     default_text,
     options_of,
     settings_of,
@@ -87,6 +88,16 @@ class What:
     """Kind of things."""
 
 
+@dataclass(frozen=True)
+class Sized:
+    """Options without a positional argument."""
+
+    size: tuple[int, int] = (4, 4)
+    """Rows and columns."""
+    name: str = ""
+    """Name of the board."""
+
+
 def some(*words: str) -> Some:
     """Return the options of a command line."""
     return parse(Some, "some", ["one", "--out", "x", *words])
@@ -147,8 +158,9 @@ def test_options_may_be_before_and_among_positional_words() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("", "--out and players must be given"),
+        ("", "--out and PLAYER must be given"),
         ("a", "--out must be given"),
+        ("--out x --tiles 1 2", "PLAYER must be given before --tiles, which takes all words that"),
         ("a --out=", "--out must be a path, got ''"),
         ("a --out x --count 1.5", "--count must be an integer, got '1.5'"),
         ("a --out x --count ten", "--count must be an integer, got 'ten'"),
@@ -177,15 +189,23 @@ def test_errors_name_the_option(
 
 
 def test_a_wrong_choice_or_word_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    expected = "what must be one of all, players, got 'player', did you mean players?"
+    expected = "WHAT must be one of all, players, got 'player', did you mean players?"
     assert error_of(capsys, What, "player") == expected
     assert error_of(capsys, What, "all", "players") == "there is no argument 'players'"
     assert error_of(capsys, What, "all", "--", "-x") == "there is no argument '-x'"
 
 
+def test_a_value_too_many_is_named_with_its_option(capsys: pytest.CaptureFixture[str]) -> None:
+    expected = "there is no argument '5' after --size, which has 2 values"
+    assert error_of(capsys, Sized, *"--size 3 4 5".split()) == expected
+    expected = "there is no argument 'b' after --name, which has 1 value"
+    assert error_of(capsys, Sized, *"--size 3 4 --name a b".split()) == expected
+
+
 def test_an_instance_has_the_defaults() -> None:
     default = some("--flag", "--count", "7")
-    (made,) = read([Part(Some, default)], "some", ["--no-flag", "--rate", "2"], "")
+    values = read([Part(Some, default)], "some", ["--no-flag", "--rate", "2"], "")
+    made = build(Some, values, default)
     assert (made.flag, made.count, made.rate, made.out) == (False, 7, 2.0, Path("x"))
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from afterstate.agents.config import Backend, Count, Jobs, Rate, Whole, settings
-from afterstate.envs.options import File, Player
+from afterstate.envs.options import File, Player2048
 
 MAX_STEP = 1e6
 Step = Annotated[float, Field(gt=0, le=MAX_STEP)]
@@ -24,7 +24,7 @@ class Log:
 
     log: File
     """File to write; its name ends in .npy."""
-    player: Annotated[list[Player], Field(min_length=1)] = field(
+    player: Annotated[list[Player2048], Field(min_length=1)] = field(
         default_factory=lambda: ["expectimax"]
     )
     """Players: a file each, or a name and settings such as expectimax,depth=2. They take turns."""
@@ -49,7 +49,7 @@ class Log:
 
     def __post_init__(self) -> None:
         if (self.games is None) == (self.moves is None):
-            raise ValueError("either games or moves must be given, to say when to stop")
+            raise ValueError("one of --games and --moves must be given, to say when to stop")
         if self.log.suffix != ".npy":
             raise ValueError(f"log must end in .npy, got {str(self.log)!r}")
 

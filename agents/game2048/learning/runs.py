@@ -64,8 +64,8 @@ class NTupleSettings:
     rate: Rate | None = None
     """Step size, at most 1; by default 1 for tc and 0.1 for td."""
     printed: bool = False
-    """Accumulators of TC sum the steps, as Matsuzaki 2017 prints it, and not the shares of the
-    errors."""
+    """Add the steps to the accumulators of TC learning, as Matsuzaki 2017 prints it, instead of the
+    shares of the errors."""
     delay: Annotated[Whole, Field(le=MAX_DELAY)] = 0
     """Forward learning updates an afterstate this many moves later, by the errors up to then
     weighted with powers of lambda (Jaskowski 2016)."""
@@ -174,8 +174,9 @@ class NTupleOptions(MoveOptions):
 
     evaluate_every: Count = 1_000_000_000
     """Moves from one evaluation to the next."""
-    evaluate: Evaluation = "1:1000,3:10"
-    """Evaluation games of search depths, PLIES:GAMES,...; 1 is greedy, more is expectimax."""
+    evaluate: Evaluation | None = "1:1000,3:10"
+    """Number of evaluation games of each search depth; 1 is greedy, more is expectimax. With none,
+    none."""
 
 
 @settings
@@ -364,7 +365,7 @@ class PolicyRun(_NeuralRun):
 
     network: PolicyNetwork = field(default_factory=PolicyNetwork)
     log: FileName | None = None
-    """File of a play log, which must be given."""
+    """File of a play log, which must be given here or in SETTINGS."""
     learner: Fitting = field(default_factory=Fitting)
     seed: Whole | None = 0
     """Seed of the weights and of the random symmetries; none: a random one."""
@@ -423,7 +424,8 @@ class SearchValueSettings:
     visits: Count = 1
     """Minimum number of simulations through a node whose value is learned."""
     root: Literal["searched", "valued"] = "searched"
-    """Value in the target of the root: by the search (NodeV), or by the value function (EvalV)."""
+    """Value of the root that the target has: that of the search (NodeV), or that of the value
+    function (EvalV)."""
     reward_twice: bool = False
     """Add the reward to the searched value of the root, which includes it already: another reading
     of NodeV+Reward."""
@@ -475,7 +477,7 @@ class SearchOptions(NeuralOptions):
 
     evaluate_every: Count = 100_000
     """Moves from one evaluation to the next."""
-    evaluate: Evaluation = "1:100"
+    evaluate: Evaluation | None = "1:100"
     """Evaluation games of the greedy player, 1:GAMES."""
 
 

@@ -16,7 +16,7 @@ from afterstate.agents.game2048.values import ntuple_file
 from afterstate.agents.game2048.values.ntuple import NTupleAgent, estimate_checked, value_of
 from afterstate.agents.game2048.values.ntuple_network import Network
 from afterstate.agents.game2048.values.pruned import check_full
-from afterstate.envs.messages import shown
+from afterstate.envs.messages import listed, shown
 from afterstate.envs.words import Words
 
 
@@ -42,7 +42,7 @@ class TableModel:
 
     def __init__(self, net: Network, rule: str = "tc", rate: float | None = None) -> None:
         if rule not in DEFAULT_RATES:
-            raise ValueError(f"rule must be one of {list(DEFAULT_RATES)}, got {shown(rule)}")
+            raise ValueError(f"rule must be one of {listed(DEFAULT_RATES)}, got {shown(rule)}")
         rate = DEFAULT_RATES[rule] if rate is None else rate
         if type(rate) not in (int, float) or not 0 < rate <= 1:
             raise ValueError(f"rate must be > 0 and <= 1, got {shown(rate)}")

@@ -40,7 +40,7 @@ from afterstate.envs.game2048.rules import (
     transpose,
     words,
 )
-from afterstate.envs.messages import shown
+from afterstate.envs.messages import listed, shown
 from afterstate.envs.words import Word, Words, as_array
 
 Values = npt.NDArray[np.float64]
@@ -151,7 +151,7 @@ def lines(compared: str) -> Words:
 def heuristic(weights: Weights | None = None, compared: str = "occupied") -> Heuristic:
     """Return the evaluation by these weights and one of `COMPARED`."""
     if compared not in COMPARED:
-        raise ValueError(f"compared must be one of {COMPARED}, got {shown(compared)}")
+        raise ValueError(f"compared must be one of {listed(COMPARED)}, got {shown(compared)}")
     if not isinstance(weights, (Weights, type(None))):
         raise ValueError(f"weights must be Weights(smoothness=0.1, ...), got {shown(weights)}")
     weights = weights or Weights()

@@ -33,7 +33,7 @@ import numpy.typing as npt
 from afterstate.agents.files import is_finite
 from afterstate.agents.game2048.values.bit_planes import cells_mask
 from afterstate.envs.game2048.rules import check_size, field, table
-from afterstate.envs.messages import shown
+from afterstate.envs.messages import listed, shown
 from afterstate.envs.words import Words, whole
 
 TUPLES: dict[str, tuple[tuple[int, ...], ...]] = {
@@ -460,7 +460,7 @@ def _check_tuples(tuples: str | Sequence[Sequence[int]], size: tuple[int, int]) 
     names = tuples.split("+") if isinstance(tuples, str) else []
     if not set(names) <= set(TUPLES):
         raise ValueError(
-            f"tuples must be lists of cells or one of {list(TUPLES)}, got {shown(tuples)}"
+            f"tuples must be lists of cells or one of {listed(TUPLES)}, got {shown(tuples)}"
         )
     cell_lists = [cells for name in names for cells in TUPLES[name]] if names else tuples
     if not isinstance(cell_lists, Sequence) or isinstance(cell_lists, str) or not len(cell_lists):
@@ -475,7 +475,7 @@ def _check_tuples(tuples: str | Sequence[Sequence[int]], size: tuple[int, int]) 
         if not 1 <= len(each) <= 7 or any(each.count(c) > 1 or c not in on_board for c in each):
             raise ValueError(
                 f"a tuple on a board of {size[0]}x{size[1]} must have 1 to 7 different cells of "
-                f"{on_board}, got {shown(cells)}; named tuples: {list(TUPLES)}"
+                f"{on_board}, got {shown(cells)}; named tuples: {listed(TUPLES)}"
             )
         checked.append([cell for cell in each if cell is not None])
     return checked

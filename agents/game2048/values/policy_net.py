@@ -26,7 +26,7 @@ from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.values.planes import N_PLANES, planes
 from afterstate.envs.game2048 import torch_rules
 from afterstate.envs.game2048.rules import check_words
-from afterstate.envs.messages import shown
+from afterstate.envs.messages import listed, shown
 from afterstate.envs.words import Words, check_one_of
 
 CHANNELS = {2: 436, 3: 312, 4: 256, 5: 224}
@@ -66,7 +66,7 @@ class PolicyCNN(nn.Module):
     def __init__(self, layers: int = 5) -> None:
         super().__init__()
         if type(layers) is not int or layers not in CHANNELS:
-            raise ValueError(f"layers must be one of {list(CHANNELS)}, got {shown(layers)}")
+            raise ValueError(f"layers must be one of {listed(CHANNELS)}, got {shown(layers)}")
         self.settings = {"layers": layers}
         n = CHANNELS[layers]
         parts: list[nn.Module] = []

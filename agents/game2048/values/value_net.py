@@ -28,7 +28,7 @@ from afterstate.agents.game2048.values.planes import N_PLANES, planes
 from afterstate.envs.game2048 import torch_rules
 from afterstate.envs.game2048.rules import check_words
 from afterstate.envs.game2048.torch_rules import LOW_BITS, afterstates, occupied
-from afterstate.envs.messages import shown
+from afterstate.envs.messages import listed, shown
 from afterstate.envs.words import Words, whole
 
 MAX_DEPTH = 3
@@ -62,7 +62,9 @@ class CNN22(nn.Module):
     def __init__(self, output: Output = "identity") -> None:
         super().__init__()
         if output not in get_args(Output):
-            raise ValueError(f"output must be one of {get_args(Output)}, got {shown(output)}")
+            raise ValueError(
+                f"output must be one of {listed(get_args(Output))}, got {shown(output)}"
+            )
         self.settings = {"output": output}
         self.body = nn.Sequential(
             nn.Conv2d(N_PLANES, 256, 2),  # [n, 256, 3, 3]

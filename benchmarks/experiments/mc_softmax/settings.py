@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from afterstate.agents import game2048
+from afterstate.envs.messages import listed
 from afterstate.leaderboard.row_files import Row
 
 HERE = Path(__file__).parent
@@ -33,7 +34,7 @@ def select_groups(groups: Row, names: Sequence[str] = ()) -> list[str]:
     """
     for name in names:
         if name not in groups:
-            raise ValueError(f"group must be one of {list(groups)}, got {name!r}")
+            raise ValueError(f"group must be one of {listed(groups)}, got {name!r}")
     return [name for name in groups if not names or name in names]
 
 

@@ -29,6 +29,7 @@ from afterstate.agents.game2048.learning.policy_imitation import logged
 from afterstate.agents.game2048.values.policy_net import PRETRAINED, best_moves, load
 from afterstate.envs.commands import parse_one_of, run_process
 from afterstate.envs.game2048 import rules, torch_rules
+from afterstate.envs.messages import listed
 from afterstate.envs.options import NAMED
 from benchmarks.experiments.policy_nets import analysis, drawing, tables
 from benchmarks.experiments.policy_nets.analysis import PAPER_BOARDS
@@ -147,7 +148,7 @@ def read_board(text: str) -> int:
     if text in PAPER_BOARDS:
         return rules.from_text(PAPER_BOARDS[text])
     if len(text.replace("/", " ").split()) != 16:
-        raise ValueError(f"a board must be one of {list(PAPER_BOARDS)} or 16 tiles, got {text!r}")
+        raise ValueError(f"a board must be one of {listed(PAPER_BOARDS)} or 16 tiles, got {text!r}")
     return rules.from_text(text)
 
 

@@ -22,6 +22,7 @@ from afterstate.envs.daihinmin.uecda.settings import SILENCE_SECONDS
 from afterstate.envs.daihinmin.uecda.tables import ProtocolError, Refusal, Table
 from afterstate.envs.daihinmin.uecda.watching import Watcher
 from afterstate.envs.daihinmin.views import view
+from afterstate.envs.messages import listed
 
 LOGGER = logging.getLogger(__name__)
 CONNECT_SECONDS = 10.0
@@ -95,7 +96,7 @@ class Connection:
         """
         number = tables.read_int(self._read(tables.INT_BYTES))
         if number not in allowed:
-            raise ProtocolError(f"{meaning} must be one of {list(allowed)}, got {number}")
+            raise ProtocolError(f"{meaning} must be one of {listed(allowed)}, got {number}")
         return number
 
     def send(self, table: Table) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from afterstate.envs.messages import is_text, shown
-from afterstate.envs.options import File
+from afterstate.envs.options import Address, File, Name
 
 N_SEATS = 5
 """Number of players of a match."""
@@ -23,7 +23,7 @@ MATCH_SECONDS_PER_GAME = 30.0
 class ServerSettings:
     """Settings of a server and of its matches."""
 
-    host: str = "127.0.0.1"
+    host: Address = "127.0.0.1"
     """Address to listen on; the default is reachable from this machine only, 0.0.0.0 from all
     networks."""
     port: int = PORT
@@ -35,7 +35,7 @@ class ServerSettings:
     seed: int | None = None
     """Seed of deals, seats, drawn places and built-in random players; by default random. Each
     further match has the next number."""
-    match: str = ""
+    match: Name | None = None
     """Name of the match in the log; by default the time of its start with a random number. Matches
     of one log must have names of their own. Further matches have their number appended."""
     log: File | None = None
@@ -114,11 +114,11 @@ def check(settings: ServerSettings, n_players: int) -> None:
         raise ValueError(f"seed must be in 0..2**64 - 1, got {shown(settings.seed)}")
     if _is_same(settings.log, settings.events):
         raise ValueError(f"events must be another file than log, got {settings.events}")
-    if len(settings.match) > MAX_MATCH_NAME:
+    if settings.match is not None and not 0 < len(settings.match) <= MAX_MATCH_NAME:
         raise ValueError(
-            f"match must have at most {MAX_MATCH_NAME} characters, got {len(settings.match)}"
+            f"match must have 1 to {MAX_MATCH_NAME} characters, got {len(settings.match)}"
         )
-    if not is_text(settings.match):
+    if not is_text(settings.match or ""):
         raise ValueError(f"match must be text that UTF-8 has, got {shown(settings.match)}")
     for name, least, most in _RANGES:
         value = getattr(settings, name)

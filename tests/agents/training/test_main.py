@@ -130,7 +130,7 @@ def test_a_run_by_time_ends_and_its_bar_shows_the_expected_end(
     assert load(place).n_moves == read_rows(place)[-1]["n_moves"]
 
 
-@pytest.mark.parametrize("plies", ["1:1,2:1", ""])
+@pytest.mark.parametrize("plies", ["1:1,2:1", "none"])
 def test_rows_are_json_with_one_evaluation_game_or_none(train: TrainingCommand, plies: str) -> None:
     """The interval of a single game is null."""
     rows = read_rows(train("--moves", "6e3", "--evaluate", plies))
@@ -519,10 +519,12 @@ def test_numbers_of_moves_may_be_powers_of_ten_and_options_have_defaults() -> No
     assert (options.amount, options.hours, options.threads, options.resume) == (None, 2.0, 1, False)
     assert options.evaluate_every == 1e9
     assert evaluation_games("1:1000,3:10") == {1: 1000, 3: 10}
-    assert evaluation_games("") == {}
+    assert evaluation_games(None) == {}
 
 
-@pytest.mark.parametrize("text", ["1", "6:1", "1:0", "1:1,1:2", "1:10000001", "5:" + "9" * 5000])
+@pytest.mark.parametrize(
+    "text", ["", "1:1,", "1", "6:1", "1:0", "1:1,1:2", "1:10000001", "5:" + "9" * 5000]
+)
 def test_wrong_numbers_of_evaluation_games_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="evaluate must"):
         evaluation_games(text)

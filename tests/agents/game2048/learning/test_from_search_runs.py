@@ -245,7 +245,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(
     settings: dict[str, Any], command: TrainingCommand
 ) -> None:
     straight = command("--moves", "650", "--evaluate", "1:1", settings=settings, out="straight")
-    command("--moves", "450", "--evaluate", "", settings=settings)
+    command("--moves", "450", "--evaluate", "none", settings=settings)
     place = command("--moves", "650", "--evaluate", "1:1", "--resume", settings=settings)
     assert state(new(settings, place)) == state(new(settings, straight))
     rows = read_rows(place)
@@ -338,7 +338,7 @@ def test_the_checkpoint_of_another_learner_is_refused(
 def test_a_run_is_not_overwritten_by_one_with_another_kind_of_network(
     settings: dict[str, Any], command: TrainingCommand
 ) -> None:
-    place = command("--moves", "50", "--evaluate", "", settings=settings)
+    place = command("--moves", "50", "--evaluate", "none", settings=settings)
     assert not any(name.endswith("ply") for name in read_rows(place)[0])
     before = contents(place)
     for other in (TABLES, NEURAL):
@@ -348,7 +348,7 @@ def test_a_run_is_not_overwritten_by_one_with_another_kind_of_network(
 
 def test_a_run_starts_from_a_network(settings: dict[str, Any], command: TrainingCommand) -> None:
     """From that of a player or of a run, with the value scale of its file or of the settings."""
-    once = ("--moves", "50", "--evaluate", "")
+    once = ("--moves", "50", "--evaluate", "none")
     first = command(*once, settings=settings, out="first")
     source = first / ("learner.npz" if settings is TABLES else "net.safetensors")
     own = {name: settings[name] for name in ("search", "learner")} | {"start": str(source)}

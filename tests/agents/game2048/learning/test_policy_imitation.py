@@ -471,10 +471,10 @@ def test_a_resumed_run_equals_an_uninterrupted_one(command: TrainingCommand) -> 
 
 
 def test_a_run_may_be_resumed_with_another_rate(command: TrainingCommand) -> None:
-    place = command("--moves", "100", "--evaluate", "")
+    place = command("--moves", "100", "--evaluate", "none")
     first = load_run(command, place)
     slow = {**command.settings, "learner": {**LEARNER, "rate": 1e-12}}
-    command("--moves", "200", "--evaluate", "", "--resume", settings=slow)
+    command("--moves", "200", "--evaluate", "none", "--resume", settings=slow)
     last = load_run(command, place)
     assert (first.n_moves, last.n_moves) == (112, 208)
     for name, weights in first.fitter.net.state_dict().items():
@@ -501,10 +501,10 @@ def test_an_evaluation_repeated_after_resume_has_no_loss(
 def test_the_description_of_the_log_is_in_the_metadata(command: TrainingCommand) -> None:
     """Also if it is written only later."""
     description = {"moves": 5, "players": [{"player": "reward", "games": 2, "mean_score": 2_000.5}]}
-    place = command("--moves", "16", "--evaluate", "")
+    place = command("--moves", "16", "--evaluate", "none")
     assert "log_about" not in nets.metadata(place / "net.safetensors")
     (command.folder / "moves.json").write_text(json.dumps(description))
-    command("--moves", "32", "--evaluate", "", "--resume")
+    command("--moves", "32", "--evaluate", "none", "--resume")
     for name in ("net", "learner"):
         metadata = nets.metadata(place / f"{name}.safetensors")
         assert (metadata["log_about"], metadata["seed"]) == (description, 1)

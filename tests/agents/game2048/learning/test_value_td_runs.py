@@ -251,7 +251,7 @@ RUN: dict[str, Any] = {
 
 @pytest.fixture
 def command(tmp_path: Path) -> TrainingCommand:
-    fast = ("--evaluate-every", "500", "--evaluate", "")
+    fast = ("--evaluate-every", "500", "--evaluate", "none")
     return TrainingCommand("value", tmp_path, RUN, *fast)
 
 

@@ -484,7 +484,7 @@ def test_a_missing_file_and_a_folder_are_errors(
 def test_the_command_needs_a_file(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(["replay"])
-    assert "files" in capsys.readouterr().err
+    assert "FILE must be given" in capsys.readouterr().err
 
 
 def test_a_missing_gift_is_a_mismatch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -97,7 +97,7 @@ def test_the_command_prints_the_standings_and_logs_the_games(
 def test_a_used_port_is_an_error(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        assert main(["serve", "--port", str(port), "--no-log"]) == 1
+        assert main(["serve", "--port", str(port), "--log", "none"]) == 1
         options = ["--log", str(tmp_path / "log"), "--events", str(tmp_path / "events")]
         assert main(["serve", "--port", str(port), *options]) == 1
     assert list(tmp_path.iterdir()) == [], "nothing was played"
@@ -148,7 +148,9 @@ def test_errors_name_the_wrong_option(
 ) -> None:
     monkeypatch.setattr(players, "resolve", lambda name, seed=None: RandomPlayer(1))
     with pytest.raises(SystemExit) as stop:
-        main(["serve", *arguments.split(), *(["--no-log"] if "--log" not in arguments else [])])
+        main(
+            ["serve", *arguments.split(), *(["--log", "none"] if "--log" not in arguments else [])]
+        )
     assert stop.value.code == 2
     assert noun in capsys.readouterr().err
 
@@ -183,7 +185,7 @@ def test_the_replacement_gets_a_player_per_seat(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(players, "resolve", resolve)
     monkeypatch.setattr(server.Server, "run", run)
-    assert main("serve --no-log --seats a b --replacement heir --seed 3".split()) == 130
+    assert main("serve --log none --seats a b --replacement heir --seed 3".split()) == 130
     assert [name for name, _ in made] == ["a", "b", "heir", "heir", "heir"]
     assert len({seed for _, seed in made}) == 5
 
@@ -210,7 +212,7 @@ def test_a_match_that_ends_early_is_a_failure(tmp_path: Path, n_whole: int) -> N
 @pytest.mark.skipif(os.name == "nt", reason="needs signals")
 @pytest.mark.parametrize("pause", [0.02, 0.1])
 def test_two_signals_end_a_server_like_one(tmp_path: Path, pause: float) -> None:
-    words = ["serve", "--port", "0", "--no-log", "--events", str(tmp_path / "events.jsonl")]
+    words = ["serve", "--port", "0", "--log", "none", "--events", str(tmp_path / "events.jsonl")]
     command = [sys.executable, "-m", "afterstate", *words]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
@@ -228,8 +230,8 @@ def test_two_signals_end_a_server_like_one(tmp_path: Path, pause: float) -> None
 @pytest.mark.parametrize(
     ("words", "name"),
     [
-        ("serve --no-log --port 0 --match \udcff", "match"),
-        ("serve --no-log --port 0 --seats heuristic,x=\udcff", "settings of a player"),
+        ("serve --log none --port 0 --match \udcff", "match"),
+        ("serve --log none --port 0 --seats heuristic,x=\udcff", "settings of a player"),
         ("join --port 1 --player heuristic,x=\udcff", "settings of a player"),
         ("eval expectimax,depth=\udcff --games 1", "settings of a player"),
     ],
@@ -246,7 +248,7 @@ def test_bytes_that_are_no_text_are_refused(
 @pytest.mark.parametrize("option", ["--seats", "--replacement"])
 def test_an_error_names_the_unknown_player(option: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
-        main(["serve", "--no-log", option, "nobody-of-that-name"])
+        main(["serve", "--log", "none", option, "nobody-of-that-name"])
     assert stop.value.code == 2
     assert "nobody-of-that-name" in capsys.readouterr().err
 
