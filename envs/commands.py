@@ -222,6 +222,8 @@ def _add(parser: Any, option: Option) -> Action:
         details |= {"metavar": option.placeholder, "nargs": _nargs(option)}
     if not option.is_positional:
         details["dest"] = option.name
+        if option.takes_several:
+            details["action"] = "extend"  # `--only a --only b` is `--only a b`
     action: Action = parser.add_argument(*option.forms, **details)  # of which argparse has the name
     return action
 

@@ -35,7 +35,7 @@ def test_zsh_completes_further_players() -> None:
     """Of arguments without a name all, of options five."""
     out = completion("zsh")
     assert '"*:Players of one game' in out and '"(*)' not in out
-    (line,) = (line for line in out.splitlines() if line.startswith('  "--seats['))
+    (line,) = (line for line in out.splitlines() if line.startswith('  "*--seats['))
     assert line.count(":PLAYER:_afterstate_") == 5
 
 

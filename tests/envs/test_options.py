@@ -132,6 +132,7 @@ def error_of(capsys: pytest.CaptureFixture[str], kind: Any, *words: str) -> str:
         ("--to a.gif", "to", Path("a.gif")),
         ("--size 3 2", "size", (3, 2)),
         ("--tiles 4 1_6", "tiles", [4, 16]),
+        ("--tiles 4 --tiles 8 16", "tiles", [4, 8, 16]),
         ("--tiles none", "tiles", []),
         ("--cells 5x4", "cells", "5x4"),
         ("--cells [[0,1]]", "cells", [[0, 1]]),
