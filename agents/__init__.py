@@ -203,7 +203,8 @@ def make(name: str, /, **settings: Any) -> Any:
     """
     entry = _entry(name)
     check_names(f"player {shown(name)}", settings, setting_names(name))
-    return _maker(entry)(**settings)
+    with named(name):
+        return _maker(entry)(**settings)
 
 
 def load(file: str | Path) -> Any:
@@ -251,8 +252,7 @@ def find(text: str, seed: int | None = None) -> Any:
         name = f"daihinmin-{name}"
     _entry(name)
     settings = {} if seed is None or not takes_seed(name) else {"seed": seed}
-    with named(name):
-        return make(name, **(settings | settings_of(pairs)))
+    return make(name, **(settings | settings_of(pairs)))
 
 
 def _entry(name: str) -> _Entry:

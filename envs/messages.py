@@ -33,10 +33,12 @@ def printable(text: str) -> str:
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """Return the known word that another one is probably meant for; None if none is like it.
 
-    >>> nearest("ntupel", ["ntuple", "random"]), nearest("ntupel", ["random"])
+    >>> nearest("Ntupel", ["ntuple", "random"]), nearest("ntupel", ["random"])
     ('ntuple', None)
     """
-    return next(iter(get_close_matches(word, list(known), 1, 0.7)), None)
+    by_lower = {each.lower(): each for each in known}
+    matches = get_close_matches(word.lower(), list(by_lower), 1, 0.7)
+    return by_lower[matches[0]] if matches else None
 
 
 def listed(values: Iterable[Any]) -> str:

@@ -120,7 +120,7 @@ class Option:
 
     @property
     def placeholder(self) -> str:
-        """What stands for a value in helps."""
+        """Word that stands for a value in helps."""
         is_named = self.is_positional and self.value is not None and not self.value.choices
         return self.name if is_named else self._kind
 

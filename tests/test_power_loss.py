@@ -194,6 +194,7 @@ def test_a_training_run_goes_on_from_a_checkpoint_with_all_its_rows(tmp_path: Pa
         assert amounts[0] == amounts[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [1, pytest.param(6, marks=pytest.mark.exhaustive)])
 def test_a_play_log_goes_on_to_the_same_moves(
     tmp_path: Path, n: int, monkeypatch: pytest.MonkeyPatch

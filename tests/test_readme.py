@@ -77,6 +77,7 @@ def test_entries_of_the_leaderboard_are_well_formed(block: str, tmp_path: Path) 
     assert len(leaderboard_games.entries(tmp_path / "entries.json")) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", _blocks("python"))
 def test_python_block_runs_and_prints_what_the_page_shows(
     block: str,
@@ -108,6 +109,7 @@ def _shown_below(block: str) -> str | None:
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", _blocks("sh"))
 def test_shell_block_runs(block: str, tmp_path: Path) -> None:
     """`make` only says what it would do: set up an environment, and run these tests."""

@@ -171,6 +171,7 @@ def test_importing_the_package_is_light_and_environments_need_no_agents() -> Non
     assert not games & ({*HEAVY[1:], "afterstate.agents"} - {"pettingzoo"})
 
 
+@pytest.mark.slow
 def test_played_games_need_no_extra() -> None:
     loaded = in_fresh_process(
         "import sys\n"
@@ -214,6 +215,7 @@ ENVIRONMENTS = {
 }
 
 
+@pytest.mark.slow
 def test_rules_network_and_agents_know_no_api() -> None:
     """The groups are imported in order, so each is checked with those before it."""
     tables = ["afterstate.agents", "afterstate.agents.files", *table_agents()]
@@ -228,6 +230,7 @@ def test_rules_network_and_agents_know_no_api() -> None:
     assert not agents & api
 
 
+@pytest.mark.slow
 def test_neural_agents_know_torch_and_the_rules() -> None:
     pytest.importorskip("torch")
     modules = [f"afterstate.agents.game2048.{name}" for name in NEURAL]

@@ -84,6 +84,7 @@ def test_the_checker_of_stable_baselines3_has_nothing_to_say() -> None:
     check_env(gym.make(ID).unwrapped)  # warnings are errors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda kind: kind.__name__)
 def test_games_of_a_deterministic_policy_end_within_seconds(algorithm: Any) -> None:
     """An untrained policy repeats an illegal action sooner or later."""

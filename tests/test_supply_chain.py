@@ -210,6 +210,7 @@ def forbidden(source: str) -> set[str]:
     return rules - {""}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_nothing_that_is_read_is_executed(folder: str) -> None:
     broken = set()
@@ -352,6 +353,7 @@ print(json.dumps([len(READERS), seen]))
 """
 
 
+@pytest.mark.slow
 def test_readers_of_files_find_no_code(tmp_path: Path) -> None:
     """All file formats of the package are read without unpickling, compiling or importing."""
     for extra in ("torch", "safetensors", "joblib", "matplotlib"):

@@ -299,8 +299,9 @@ def readme(args: Readme) -> None:
     Raises:
         ValueError: there is no checkout, or a page has no such marks.
     """
-    if not README.is_file():
-        raise ValueError("readme writes the pages of a checkout, and this package is installed")
+    if not README.is_file() or not args.rows.is_dir():
+        here = f"{args.rows} in a checkout, whose README and pages it writes"
+        raise ValueError(f"leaderboard readme needs the folder {here}")
     for page, name in ((README, "{}_top.md"), (PAGE, "{}.md")):
         folder = os.path.relpath(args.rows, page.parent)
         for game in GAMES:

@@ -273,7 +273,8 @@ def run(args: Tournament) -> int:
                         file.append(played)
                     rows += played
     except KeyboardInterrupt:
-        print("interrupted; results of the finished cycles:", file=sys.stderr)
+        finished = "results of the finished cycles:" if rows else "no cycle has finished"
+        print(f"interrupted; {finished}", file=sys.stderr)
         return 130
     except OSError as error:
         print_error(error)

@@ -45,6 +45,7 @@ def test_the_command_prints_its_version_from_any_folder(tmp_path: Path, from_roo
         assert run(str(script), "--version", cwd=cwd) == version
 
 
+@pytest.mark.slow
 def test_the_command_lists_environments_and_players(tmp_path: Path) -> None:
     listed = json.loads(run("-m", "afterstate", "list", "--json", cwd=tmp_path))
     ids = [each["id"] for each in listed["environments"]]
@@ -56,6 +57,7 @@ def test_the_command_lists_environments_and_players(tmp_path: Path) -> None:
     assert len(by_player) == len(listed["networks"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["Game2048-v0", "Daihinmin-v0"])
 def test_a_game_is_made_in_one_line(tmp_path: Path, name: str) -> None:
     code = f"import gymnasium; print(gymnasium.make('afterstate:{name}').reset(seed=1)[0].ndim)"

@@ -154,6 +154,7 @@ def test_a_cache_that_cannot_be_written_is_named(
     assert "(NUMBA_CACHE_DIR): No space left on device" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="descriptors are closed by a shell")
 @pytest.mark.parametrize("game", ["2048", "daihinmin"])
 def test_closed_input_ends_a_game(game: str) -> None:
@@ -205,6 +206,7 @@ def test_an_interrupted_command_ends_with_130_and_says_how_to_go_on(
     assert capsys.readouterr().err.endswith(f"saved in {run}: continue with --resume\n")
 
 
+@pytest.mark.slow
 def test_names_and_settings_are_listed_without_kernels(tmp_path: Path) -> None:
     """Nothing is compiled: the cache stays empty."""
     command = [sys.executable, "-m", "afterstate", "list", "--json"]
@@ -303,17 +305,17 @@ def test_names_and_settings_are_listed_without_kernels(tmp_path: Path) -> None:
         ("replay missing.jsonl", "error: missing.jsonl: No such file or directory"),
         ("replay tests", "error: tests: Is a directory"),
         ("leaderboard verify --rows missing", "rows must be a folder with rows of the leaderboard"),
-        ("serve --games 1000000000000", "games must be in 1..1e+06"),
+        ("serve --games 1000000000000", "games must be in 1..1,000,000"),
         ("serve --seats nobody", "seats: player must be a name or a player's file, got 'nobody'"),
         ("serve --replacement nobody", "replacement: player must be a name or a player's file"),
         (
             "serve --seats heuristic heuristic heuristic heuristic heuristic --replacement nobody",
             "replacement: player must be a name",
         ),
-        ("serve --matches -1", "matches must be in 0..1e+09"),
-        ("serve --reply-seconds inf", "--reply-seconds must be in 0.001..1e+06"),
-        ("serve --reply-seconds nan", "--reply-seconds must be in 0.001..1e+06"),
-        ("serve --wait-seconds inf", "--wait-seconds must be in 0..1e+06"),
+        ("serve --matches -1", "matches must be in 0..1,000,000,000"),
+        ("serve --reply-seconds inf", "--reply-seconds must be in 0.001..1,000,000"),
+        ("serve --reply-seconds nan", "--reply-seconds must be in 0.001..1,000,000"),
+        ("serve --wait-seconds inf", "--wait-seconds must be in 0..1,000,000"),
         (f"serve --match {'x' * 201}", "match must have 1 to 200 characters, got 201"),
     ],
 )
@@ -343,6 +345,7 @@ def test_unknown_options_and_words_are_errors(
     assert error_of(words.split(), capsys)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pipe of a shell")
 @pytest.mark.parametrize(
     "module",
@@ -379,6 +382,7 @@ def test_a_long_text_is_not_repeated_whole(capsys: pytest.CaptureFixture[str]) -
     assert len(error) < 5000
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
 def test_closed_streams_and_other_encodings_are_no_error(tmp_path: Path) -> None:
     """Results are printed even where the terminal does not know their characters."""
@@ -391,6 +395,7 @@ def test_closed_streams_and_other_encodings_are_no_error(tmp_path: Path) -> None
     assert b"\\xb1" in out.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -468,6 +473,7 @@ def test_a_name_of_both_games_is_that_of_the_other_players(
     assert "random" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_your_own_player_is_named_by_module_and_factory(tmp_path: Path) -> None:
     """The module may be in the working folder."""
     source = """
@@ -500,6 +506,7 @@ nothing = 3
         assert (run.returncode, message in run.stderr) == (2, True), run.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "other"),
     [("play_2048", "daihinmin"), ("play_daihinmin", "game2048"), ("watch", "daihinmin")],

@@ -268,6 +268,7 @@ def test_players_of_small_boards_are_evaluated(tmp_path: Path, capsys: Captured)
     assert result["n_games"] == 5 and result["mean"] > 0
 
 
+@pytest.mark.slow
 def test_points_of_five_equal_players_sum_up(capsys: Captured) -> None:
     main("eval sample --opponents sample --games 1000 --json".split())
     (result,) = json.loads(capsys.readouterr().out)
@@ -279,6 +280,7 @@ def test_points_of_five_equal_players_sum_up(capsys: Captured) -> None:
     assert "±" not in capsys.readouterr().out.splitlines()[2]
 
 
+@pytest.mark.slow
 def test_illegal_moves_of_your_own_player_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:

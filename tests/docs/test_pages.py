@@ -81,6 +81,7 @@ def test_extras_that_a_page_installs_exist(name: str) -> None:
     assert set(filter(None, named.split(","))) <= set(known)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", _runnable())
 def test_code_of_a_page_runs_and_prints_what_the_page_shows(name: str, tmp_path: Path) -> None:
     for module, used in EXTRAS.items():

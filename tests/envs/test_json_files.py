@@ -73,6 +73,7 @@ def test_lines_are_those_of_the_file(tmp_path: Path, name: str) -> None:
     assert list(json_files.lines(tmp_path / name))[-1] == b"four"
 
 
+@pytest.mark.slow
 def test_an_endless_line_is_refused_in_little_memory(tmp_path: Path) -> None:
     """A gigabyte of zeros, packed into a megabyte."""
     path = tmp_path / "a.jsonl.gz"
@@ -84,6 +85,7 @@ def test_an_endless_line_is_refused_in_little_memory(tmp_path: Path) -> None:
         list(json_files.lines(path))
 
 
+@pytest.mark.slow
 def test_empty_lines_without_end_are_refused(tmp_path: Path) -> None:
     """Ten million line breaks, packed into some 10,000 bytes."""
     path = tmp_path / "a.jsonl.gz"

@@ -85,6 +85,7 @@ def few_games(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sb3_2048, "evaluate", lambda net, end, n_games: evaluate(net, end, (2, 4)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_actor_plays_as_the_policy_does(algorithm: str, tmp_path: Path) -> None:
     folder = run_2048(tmp_path, algorithm)
@@ -115,6 +116,7 @@ def test_actor_plays_as_the_policy_does(algorithm: str, tmp_path: Path) -> None:
     assert list((folder / "tensorboard").rglob("events*"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["maskable-ppo", "dqn"])
 def test_resume_continues_from_the_checkpoint(
     algorithm: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -276,6 +278,7 @@ def test_points_have_an_interval_over_cycles() -> None:
     assert result["interval"] > 0
 
 
+@pytest.mark.slow
 def test_missing_extra_is_named() -> None:
     code = "import sys; sys.modules['yaml'] = None; import sb3_2048"
     folder = Path(sb3_2048.__file__).parent

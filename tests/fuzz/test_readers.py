@@ -23,6 +23,7 @@ def assert_no_faults(result: Run) -> None:
     assert [(fault.target, fault.error, str(fault.file)) for fault in result.faults] == []
 
 
+@pytest.mark.slow
 def test_damaged_files_are_read_or_refused(tmp_path: Path) -> None:
     from tests.fuzz.targets import READERS
 

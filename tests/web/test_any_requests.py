@@ -58,6 +58,7 @@ def assert_answered_or_refused(visitor: Visitor, path: str, body: bytes) -> None
         assert 0 < len(result["detail"]) < 2_000
 
 
+@pytest.mark.slow
 @given(requests=st.lists(st.tuples(st.sampled_from([*BODIES]), st.integers(0)), max_size=8))
 @settings(max_examples=settings().max_examples // 2)
 def test_any_requests_are_answered_or_refused(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import pytest
+
 from afterstate.web.thinking import learning
 from tests.web.conftest import Server, Visitor
 
@@ -20,6 +22,7 @@ def wait_for(visitor: Visitor, n_points: int) -> Any:
     raise AssertionError("nothing is learned")
 
 
+@pytest.mark.slow
 def test_compiling_takes_no_time_of_learning() -> None:
     learner = learning.Session(seed=1)._learner
     assert learner.n_games > 0 and learner.seconds == 0

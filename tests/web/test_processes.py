@@ -150,6 +150,7 @@ def test_runs_of_many_moves_leave_the_fast_places_to_others(
     assert asyncio.run(search()) < 1
 
 
+@pytest.mark.slow
 def test_a_search_that_takes_too_much_memory_is_refused() -> None:
     async def ask() -> None:
         worker = Worker(allocate)
@@ -162,6 +163,7 @@ def test_a_search_that_takes_too_much_memory_is_refused() -> None:
     asyncio.run(ask())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("compiles", "has_started_again"), [(True, False), (True, True), (False, False)]
 )

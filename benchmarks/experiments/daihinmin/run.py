@@ -75,7 +75,7 @@ class Args:
     backend: Backend = "local"
     """Place of the processes: this machine, or a Ray cluster."""
     device: str = "cpu"
-    """Where networks learn and play: cpu or cuda."""
+    """Device on which networks learn and play: cpu or cuda."""
 
 
 # Training

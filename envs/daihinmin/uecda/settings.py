@@ -123,4 +123,4 @@ def check(settings: ServerSettings, n_players: int) -> None:
     for name, least, most in _RANGES:
         value = getattr(settings, name)
         if value is not None and not least <= value <= most:
-            raise ValueError(f"{name} must be in {least:g}..{most:g}, got {shown(value)}")
+            raise ValueError(f"{name} must be in {least:g}..{most:,.0f}, got {shown(value)}")

@@ -21,6 +21,7 @@ def loaded(*groups: list[str]) -> list[set[str]]:
     return [set(json.loads(line)) for line in result.stdout.splitlines()]
 
 
+@pytest.mark.slow
 def test_torch_learners_load_no_tables() -> None:
     pytest.importorskip("torch")
     (modules,) = loaded([f"game2048.learning.{name}" for name in ("value_td", "policy_imitation")])

@@ -303,6 +303,7 @@ def assert_uninterrupted(place: Path) -> NTupleLearner:
     return learner
 
 
+@pytest.mark.slow
 def test_a_running_program_locks_its_folder_and_can_be_stopped_or_killed(
     train: TrainingCommand,
 ) -> None:

@@ -116,6 +116,7 @@ def test_others_play_where_a_player_cannot_be_made(tmp_path: Path, bots: ModuleT
     assert [row["name"] for row in all_rows(tmp_path)] == ["random"] * 6
 
 
+@pytest.mark.slow
 def test_the_commands_need_the_extra_examples_and_no_torch() -> None:
     """The modules that they import are of packages that a plain installation has, or `examples`."""
     code = "import sys; import afterstate.leaderboard.command; print(*sys.modules)"
@@ -126,6 +127,7 @@ def test_the_commands_need_the_extra_examples_and_no_torch() -> None:
     assert extras <= {"examples", "render", "train"}  # `examples` brings the others
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", ["matplotlib", "scipy"])
 def test_a_missing_package_of_the_commands_is_named_with_the_extra_examples(package: str) -> None:
     code = f"import sys; sys.modules[{package!r}] = None; from afterstate.__main__ import main;"
@@ -161,6 +163,7 @@ def left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     return ["policy network, 2 layers", "DQN", "QR-DQN", "PPO", "MaskablePPO"]
 
 
+@pytest.mark.slow
 def test_entries_whose_weights_are_not_in_the_wheel_are_skipped_in_one_line(
     tmp_path: Path, left_out: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

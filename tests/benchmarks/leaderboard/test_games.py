@@ -111,6 +111,7 @@ def test_players_of_files_and_their_fingerprints(tmp_path: Path, bots: ModuleTyp
     assert different[0] != different[1]
 
 
+@pytest.mark.slow
 def test_published_rows_are_of_the_package_s_networks() -> None:
     named = {each.name: each for each in entries(leaderboard_games.OWN)}
     for name in ("N-tuple network", "MC Softmax, 500 simulations"):

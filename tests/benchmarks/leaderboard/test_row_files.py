@@ -23,6 +23,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "rows.jsonl.gz"
 
 
+@pytest.mark.slow
 def test_a_bomb_is_refused_in_little_memory(path: Path) -> None:
     """A gigabyte, packed into a megabyte."""
     with gzip.open(path, "wb", compresslevel=1) as file:
@@ -115,6 +116,7 @@ def test_rows_between_damaged_lines_are_read(tmp_path: Path) -> None:
     assert json_files.rows(path) == [{"a": 1}, {"a": 2}]
 
 
+@pytest.mark.slow
 def test_entries_that_are_deep_or_large_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "entries.json"
     for text in ("[" * 100_000, '{"2048":' * 10_000, json.dumps({"2048": {"a": [[]] * 10**6}})):

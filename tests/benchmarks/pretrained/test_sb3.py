@@ -36,6 +36,7 @@ def write_run(folder: Path, env: str, means: list[float], end: bool, **more: Any
     (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
+@pytest.mark.slow
 def test_curves_and_tables_have_the_evaluations_and_other_players(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -369,6 +369,7 @@ def test_every_subject_exists_with_its_settings(monkeypatch: pytest.MonkeyPatch)
         )
 
 
+@pytest.mark.slow
 def test_subjects_of_ours_make_the_steps_they_count() -> None:
     from benchmarks.speed import daihinmin, game2048
 

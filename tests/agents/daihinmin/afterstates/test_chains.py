@@ -436,6 +436,7 @@ def end_as_played(at: Seen, game: Game, node: Node) -> None:
         assert passed & held == game["passed"] & held
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rules", RULES)
 def test_the_turn_returns_within_an_action_for_all_hidden_cards(rules: str) -> None:
     rng, generator = random.Random(7), np.random.default_rng(7)

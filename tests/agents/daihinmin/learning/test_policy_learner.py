@@ -145,6 +145,7 @@ def run(out: Path, *arguments: str) -> Path:
     return out / "policy.npz"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("player", [None, "sample"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_resumes_exactly(

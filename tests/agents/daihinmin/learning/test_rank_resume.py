@@ -77,6 +77,7 @@ KILLS: dict[str, tuple[Any, str, int]] = {
 """The function at whose n-th call the process is killed, before it or (negative) after it."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kill", KILLS)
 def test_a_run_that_is_killed_goes_on_from_its_last_whole_generation(
     kill: str, tmp_path: Path

@@ -72,6 +72,7 @@ def test_the_heuristic_player_gets_4_points_a_game_against_sample_clients() -> N
     assert watched.finished > 400
 
 
+@pytest.mark.slow
 def test_the_heuristic_player_beats_random_players() -> None:
     table: list[players.Player] = [Watched(), *(RandomAgent(seed) for seed in range(4))]
     assert points(table, 600, seed=2) > 4.7

@@ -334,6 +334,7 @@ def test_the_pretrained_rank_network_is_a_prior() -> None:
     assert rules.is_legal(seen, agent.choose(seen)) or agent.choose(seen) == plays.PASS
 
 
+@pytest.mark.slow
 def test_few_playouts_beat_four_sample_clients() -> None:
     players: list[Player] = [MonteCarloAgent(100, seed=1), *(SampleAgent() for _ in range(4))]
     *_, match = play_match(players, 60, seed=11)

@@ -51,6 +51,7 @@ def test_small_games_have_the_known_optimum(size: tuple[int, int], best: float) 
     assert solved(size).value == pytest.approx(best, abs=5e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "options"),
     [
@@ -149,6 +150,7 @@ def late_2x3(settings: NTupleSettings, **options: Any) -> Late:
     return Late(*np.mean(runs, axis=0).tolist())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("others", "shaping", "error", "known"),
     [
@@ -210,6 +212,7 @@ def test_a_rule_that_is_known_to_be_better_is_better(
     assert late_mean(better, 2_000_000) > factor * late_mean(worse, 2_000_000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("better", "factor", "worse"),
     [

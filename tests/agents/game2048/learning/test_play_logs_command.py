@@ -214,6 +214,7 @@ PLACES = {
 """Places where a run may end: calls of functions."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("event", [interrupt, disk_full])
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
 def test_an_interrupted_run_can_be_resumed_to_the_same_files(

@@ -267,6 +267,7 @@ def test_values_of_an_endgame_converge_to_the_exact_ones(segment: int) -> None:
     assert values[1] == pytest.approx(16.37, rel=0.05)
 
 
+@pytest.mark.slow
 def test_a_network_learns_to_play_better_than_at_random() -> None:
     """A random player's mean score is 1,100."""
     torch.manual_seed(1)

@@ -119,6 +119,7 @@ def test_four_cells() -> None:
     assert best == pytest.approx([67.696264] * 6, abs=5e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(2, 4), pytest.param((4, 2), marks=pytest.mark.slow)])
 def test_eight_cells(size: tuple[int, int]) -> None:
     solution = solved(size)

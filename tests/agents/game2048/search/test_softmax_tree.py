@@ -505,6 +505,7 @@ def test_the_tree_equals_the_example_of_the_paper() -> None:
     assert drawn / drawn.sum() == pytest.approx([0, 0.52243, 0.40687, 0.07070], abs=0.03)
 
 
+@pytest.mark.slow
 def test_tiles_of_trees_without_chance_depend_only_on_the_depth() -> None:
     """For each depth the search draws a tile, and a fraction that chooses the empty cell."""
     config = MCSoftmaxSettings(simulations=100, trees=30, select="ave")

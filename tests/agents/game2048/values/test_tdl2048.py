@@ -125,6 +125,7 @@ def test_a_table_that_claims_to_be_large_is_refused_before_allocation(tmp_path: 
             tdl2048.read(tmp_path / "x.w")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "score"), [("2x4td.w", 13_886), ("2x4tc.w", 25_505)])
 def test_networks_trained_by_tdl2048_reach_their_scores(name: str, score: float) -> None:
     """Over 3,000 games the mean has a standard error of 0.9%."""

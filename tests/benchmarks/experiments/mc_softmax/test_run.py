@@ -145,6 +145,7 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
     return Experiment(tmp_path, settings)
 
 
+@pytest.mark.slow
 def test_regrets_are_the_values_that_moves_lose(tiny: Experiment) -> None:
     """Regrets are at most 50 points, and are means over two seeds for searches with chance."""
     tiny.main("regrets")
@@ -184,6 +185,7 @@ def test_files_with_other_settings_are_rejected(tiny: Experiment) -> None:
         tiny.main("regrets")
 
 
+@pytest.mark.slow
 def test_a_temperature_is_learned_from_other_positions(
     tiny: Experiment, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -317,6 +319,7 @@ class Tiny(nn.Module):
         return values[:, 0]
 
 
+@pytest.mark.slow
 def test_a_learned_neural_network_plays_by_its_search(
     tiny: Experiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -226,6 +226,7 @@ def test_search_plays_where_the_paper_has_scores_of_it() -> None:
     assert plan.games_at(0.25) == {"greedy": 5} and plan.games_at(0.2) == GAMES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stopped_at", ["evaluation", "save"])
 def test_a_run_that_was_stopped_goes_on_as_if_it_had_not(
     stopped_at: str,

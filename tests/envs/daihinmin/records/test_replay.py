@@ -99,6 +99,7 @@ def written(file: Path, recorded: list[Entry]) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_a_recorded_random_match_follows_the_rules(tmp_path: Path) -> None:
     recorded = recorded_match(1, 103)
     report = replay(written(tmp_path / "ours.jsonl", recorded))
@@ -150,6 +151,7 @@ FREE = {"match", "game", "names", "nf"}
 """Keys that no rule determines."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "index"), [("chaos5", 1), ("chaos5", 2), ("full1", 4), ("passer5", 1), ("lazymix", 4)]
 )

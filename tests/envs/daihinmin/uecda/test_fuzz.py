@@ -30,6 +30,7 @@ def fuzz(target: Target, seconds: float, seed: int) -> int:
     return n
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.__name__)
 @pytest.mark.parametrize("seconds", [3, pytest.param(60, marks=pytest.mark.exhaustive)])
 def test_the_protocol_survives_mutated_messages(target: Target, seconds: float) -> None:

@@ -98,6 +98,7 @@ def visiting(server: Serving, hosts: Sequence[str] = VISITORS) -> Iterator[list[
             future.result(timeout=SOON)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("seconds", "share"),
     [
@@ -131,6 +132,7 @@ def test_a_flood_of_connections_keeps_nobody_from_playing(
     assert replay(tmp_path / "games.jsonl").mismatches == 0
 
 
+@pytest.mark.slow
 def test_five_clients_of_one_address_that_keep_trying_play_all_matches(tmp_path: Path) -> None:
     with serving_command(
         tmp_path, 0, *"--matches 0 --games 2 --sharing-seconds 0.1".split()

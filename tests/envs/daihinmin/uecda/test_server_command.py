@@ -38,6 +38,7 @@ def wait_for_games(command: subprocess.Popen[str], folder: Path, n: int) -> None
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_ctrl_c_prints_the_results_so_far(tmp_path: Path) -> None:
     with start_command(tmp_path, 5, "--games", str(10**6), **PIPES) as command:
         try:
@@ -190,6 +191,7 @@ def test_the_replacement_gets_a_player_per_seat(monkeypatch: pytest.MonkeyPatch)
     assert len({seed for _, seed in made}) == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_whole", [0, 1])
 def test_a_match_that_ends_early_is_a_failure(tmp_path: Path, n_whole: int) -> None:
     options = ["--games", "2", "--matches", str(1 + n_whole)]
@@ -209,6 +211,7 @@ def test_a_match_that_ends_early_is_a_failure(tmp_path: Path, n_whole: int) -> N
     assert [each["games"] for each in server.events("over")] == [1, 2][: 1 + n_whole]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="needs signals")
 @pytest.mark.parametrize("pause", [0.02, 0.1])
 def test_two_signals_end_a_server_like_one(tmp_path: Path, pause: float) -> None:
