@@ -187,6 +187,7 @@ def test_vector_environments_play_on_after_any_arguments(name: str, data: st.Dat
         assert envs.observation_space.contains(observations)
 
 
+@pytest.mark.slow
 @by_player(PLAYERS_2048)
 @given(boards=st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=3) | ANYTHING)
 @share(4)

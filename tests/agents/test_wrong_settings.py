@@ -72,6 +72,7 @@ def test_an_error_names_the_setting_of_a_network(name: str, setting: str, value:
     assert len(str(error.value)) < 1000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["random", "reward", "alphabeta", "expectimax"])
 def test_boards_may_be_read_only(name: str) -> None:
     boards = np.array([0x21, 0x1234], np.uint64)

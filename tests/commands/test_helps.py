@@ -96,6 +96,7 @@ def test_a_command_lists_its_sub_commands(
         assert re.search(rf"^  {each.removeprefix(f'{name} ')} +{first}", out, re.MULTILINE)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not COMMAND.exists(), reason="needs the installed command")
 @pytest.mark.parametrize("name", ALL)
 def test_help_imports_nothing_that_takes_long(name: str) -> None:

@@ -29,7 +29,7 @@ class Visitor:
 
     def get(self, path: str) -> Any:
         """Return the JSON of an address, which must be there."""
-        answer = self.client.get(f"/api/{path}")
+        answer = self.send(path, "GET")
         assert answer.status_code == 200, answer.text
         return answer.json()
 
@@ -39,13 +39,13 @@ class Visitor:
         assert answer.status_code == 200, answer.text
         return answer.json()
 
-    def send(self, path: str, **request: Any) -> Any:
+    def send(self, path: str, method: str = "POST", **request: Any) -> Any:
         """Return the answer to a request, sent again while there are too many of them."""
-        answer = self.client.post(f"/api/{path}", **request)
-        while answer.status_code == 429 and "too many requests" in answer.text:
+        while True:
+            answer = self.client.request(method, f"/api/{path}", **request)
+            if answer.status_code != 429 or "too many requests" not in answer.text:
+                return answer
             time.sleep(0.5)
-            answer = self.client.post(f"/api/{path}", **request)
-        return answer
 
     def refused(self, path: str, **body: Any) -> tuple[int, str]:
         """Return status and message of a refused request."""

@@ -43,6 +43,7 @@ def play_on(visitor: Visitor, state: Any) -> Any:
     return state
 
 
+@pytest.mark.slow
 def test_a_match_with_exchange_is_played_to_its_end(visitor: Visitor) -> None:
     state = visitor.post("daihinmin/new", players=FOUR, seed=4, n_games=4)
     gave = False

@@ -183,6 +183,7 @@ def test_a_process_starts_again_once_after_it_has_compiled(
     assert started == ([sys.orig_argv] if compiles and not has_started_again else [])
 
 
+@pytest.mark.slow
 def test_a_network_is_not_idle_when_it_has_just_learned_or_is_looked_at() -> None:
     worker: Any = SimpleNamespace(is_alive=True)
     learners = Learners(Limits(idle_seconds=0.5))
@@ -194,6 +195,7 @@ def test_a_network_is_not_idle_when_it_has_just_learned_or_is_looked_at() -> Non
         assert learners.state("visitor")["exists"]
 
 
+@pytest.mark.slow
 def test_a_server_of_forks_ends_if_the_page_has_ended_before_it_began() -> None:
     code = "import time; from afterstate.web.thinking import workers\n"
     code += "workers.warm_up = lambda: time.sleep(60)\n"

@@ -404,6 +404,7 @@ def test_evaluations_are_made_after_each_multiple_of_moves(every: int) -> None:
     assert evaluations(new(), 30_000, evaluate_every=every) == expected
 
 
+@pytest.mark.slow
 def test_many_evaluations_at_short_intervals_are_made() -> None:
     made: list[int] = []
     learner = AlternatingLearner()

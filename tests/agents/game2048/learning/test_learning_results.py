@@ -22,6 +22,8 @@ from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.envs.game2048.rules import cells
 from tests.support.game2048.learning_checks import name_of
 
+pytestmark = pytest.mark.slow
+
 FIVES = [[0, 1, 2, 4, 5], [4, 5, 6, 8, 9], [0, 1, 2, 3, 4], [4, 5, 6, 7, 8]]
 
 
@@ -51,7 +53,6 @@ def test_small_games_have_the_known_optimum(size: tuple[int, int], best: float) 
     assert solved(size).value == pytest.approx(best, abs=5e-7)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "options"),
     [
@@ -80,7 +81,6 @@ def test_learning_2x2_reaches_99_percent_of_the_optimum(
     assert 0.99 * best <= exact_score(learner) <= best + 1e-9
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "settings"),
     [
@@ -150,7 +150,6 @@ def late_2x3(settings: NTupleSettings, **options: Any) -> Late:
     return Late(*np.mean(runs, axis=0).tolist())
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("others", "shaping", "error", "known"),
     [
@@ -193,7 +192,6 @@ def late_mean(settings: NTupleSettings, n_moves: int, **options: Any) -> float:
 TC, FORWARD = NTupleSettings(), NTupleSettings(order="forward")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("better", "factor", "worse"),
     [
@@ -212,7 +210,6 @@ def test_a_rule_that_is_known_to_be_better_is_better(
     assert late_mean(better, 2_000_000) > factor * late_mean(worse, 2_000_000)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("better", "factor", "worse"),
     [
@@ -240,7 +237,6 @@ def test_more_to_learn_takes_longer(factor: float, options: dict[str, Any]) -> N
     assert late_mean(TC, 1_000_000) > factor * late_mean(TC, 1_000_000, **options)
 
 
-@pytest.mark.slow
 def test_more_games_by_search_score_more() -> None:
     """The games are those of the 100,000 moves after greedy learning."""
     means = []
@@ -280,7 +276,6 @@ def test_every_learner_is_far_better_than_random_moves() -> None:
         assert late_mean(settings, 1_000_000) > 4 * chance
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "n_moves", "published"),
     [

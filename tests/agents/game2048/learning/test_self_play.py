@@ -421,6 +421,7 @@ def test_games_begin_at_the_chosen_stages_once_they_were_reached() -> None:
     assert (net.weights[: net.stage_size] == first).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["backward", "forward"])
 def test_a_network_of_named_tuples_learns_as_the_generic_one(order: Any) -> None:
     net = network("4x6")

@@ -310,6 +310,7 @@ def test_acting_changes_neither_boards_nor_weights() -> None:
 # Kernels with the tuples as constants
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["4x6", "5x6", "8x6"])
 def test_kernels_for_named_tuples_give_the_values_of_the_generic_ones(name: str) -> None:
     net = network(name, stages=[64], promote=True)

@@ -39,6 +39,8 @@ from benchmarks.experiments import cells
 from benchmarks.experiments.mc_softmax import report, run
 from benchmarks.experiments.mc_softmax import settings as experiment
 
+pytestmark = pytest.mark.slow
+
 TUPLES = [[0, 1, 4, 5], [0, 1, 2, 3]]
 
 
@@ -145,7 +147,6 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
     return Experiment(tmp_path, settings)
 
 
-@pytest.mark.slow
 def test_regrets_are_the_values_that_moves_lose(tiny: Experiment) -> None:
     """Regrets are at most 50 points, and are means over two seeds for searches with chance."""
     tiny.main("regrets")
@@ -185,7 +186,6 @@ def test_files_with_other_settings_are_rejected(tiny: Experiment) -> None:
         tiny.main("regrets")
 
 
-@pytest.mark.slow
 def test_a_temperature_is_learned_from_other_positions(
     tiny: Experiment, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -319,7 +319,6 @@ class Tiny(nn.Module):
         return values[:, 0]
 
 
-@pytest.mark.slow
 def test_a_learned_neural_network_plays_by_its_search(
     tiny: Experiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,6 +26,8 @@ from benchmarks.experiments.quasi_greedy import figure, playing, report, rows, r
 from benchmarks.experiments.quasi_greedy.rows import Estimate
 from benchmarks.experiments.quasi_greedy.settings import Experiment, Measure, Published, Scale
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("epsilon", "good_plays", "restart", "search")
 GAMES: dict[Measure, int] = {"greedy": 5, "3-ply": 1}
 SCALE = Scale("moves", 1000.0)
@@ -226,7 +228,6 @@ def test_search_plays_where_the_paper_has_scores_of_it() -> None:
     assert plan.games_at(0.25) == {"greedy": 5} and plan.games_at(0.2) == GAMES
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("stopped_at", ["evaluation", "save"])
 def test_a_run_that_was_stopped_goes_on_as_if_it_had_not(
     stopped_at: str,
@@ -319,7 +320,6 @@ def smoke(name: str, out: Path, *more: str) -> None:
     run.main([name, "--smoke", "--repeats", "1", "--out", str(out), *more])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_an_experiment_writes_rows_tables_and_figure(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -342,7 +342,6 @@ def test_an_experiment_writes_rows_tables_and_figure(
     assert (tmp_path / f"{name}.svg").read_text("utf-8") == picture
 
 
-@pytest.mark.slow
 def test_interrupted_runs_are_played_by_the_next_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -364,7 +363,6 @@ def test_interrupted_runs_are_played_by_the_next_command(
     assert len(played) == 5 and len(set(played)) == 4
 
 
-@pytest.mark.slow
 def test_the_command_plays_in_processes(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "benchmarks.experiments.quasi_greedy.run", "restart"]
     more = ["--smoke", "--repeats", "2", "--jobs", "2", "--out", str(tmp_path)]
