@@ -63,6 +63,7 @@ def test_a_move_is_taken_back_with_its_chance(
     assert "this is the start of the game" in out
 
 
+@pytest.mark.slow
 def test_a_hint_is_the_move_of_the_player(
     monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:

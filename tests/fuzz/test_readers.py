@@ -40,6 +40,7 @@ def test_many_damaged_files_are_read_or_refused(tmp_path: Path, seed: int) -> No
     assert_no_faults(run(READERS, tmp_path, seed, seconds=60))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "error"),
     [

@@ -96,6 +96,7 @@ def soak(folder: Path, fault: str, **times: float) -> Soak:
     return Soak([Counting(folder / "job", fault)], folder, SEED, limits)
 
 
+@pytest.mark.slow
 def test_a_program_without_faults_lives_often(tmp_path: Path) -> None:
     programs, deadline = soak(tmp_path, "none"), time.monotonic() + 60
     while not programs.ends.keys() >= {"SIGKILL", "SIGTERM", "SIGINT"}:
@@ -110,6 +111,7 @@ def test_a_program_without_faults_lives_often(tmp_path: Path) -> None:
     assert f"counting {summary['amounts']['counting']:,} bytes" in programs.text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "text", "times"),
     [

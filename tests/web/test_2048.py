@@ -19,6 +19,8 @@ from afterstate.web import game_2048
 from afterstate.web.thinking import analysis
 from tests.web.conftest import Server, Visitor
 
+pytestmark = pytest.mark.slow
+
 FAST = {"name": "expectimax", "settings": {"depth": 2}}
 SLOW = {"name": "expectimax", "settings": {"depth": 5}}
 BOARD = [1, 2, 3, 4, 8, 7, 6, 5, 9, 10, 3, 2, 0, 1, 0, 0]
@@ -139,7 +141,6 @@ def test_the_tree_of_a_hint_has_the_visits_of_the_search(visitor: Visitor) -> No
         assert sum(each["visits"] for each in move["outcomes"]) <= move["visits"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "settings"),
     [("alphabeta", {"depth": 3}), ("expectimax", {"depth": 3}), ("ntuple", {}), ("value-net", {})],
@@ -277,7 +278,6 @@ def test_a_search_ends_at_its_time_limit(visitor: Visitor) -> None:
     assert time.monotonic() - start < 6
 
 
-@pytest.mark.slow
 def test_searches_end_with_the_server(new_server: Callable[..., Server]) -> None:
     server = new_server()
     server.load()
@@ -296,7 +296,6 @@ def test_searches_end_with_the_server(new_server: Callable[..., Server]) -> None
     assert results == [(409, "the search was stopped")]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_games_survive_a_restart(new_server: Callable[..., Server], how: int) -> None:
     server = new_server()

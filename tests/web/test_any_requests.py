@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from tests.fuzz.mutations import mutate
 from tests.web.conftest import Server, Visitor
 
+pytestmark = pytest.mark.slow
+
 BOARD = [1, 2, 3, 4, 8, 7, 6, 5, 9, 10, 3, 2, 0, 1, 0, 0]
 SEARCH = {"name": "expectimax", "settings": {"depth": 2}}
 SAMPLE = {"name": "daihinmin-sample", "settings": {}}
@@ -58,7 +60,6 @@ def assert_answered_or_refused(visitor: Visitor, path: str, body: bytes) -> None
         assert 0 < len(result["detail"]) < 2_000
 
 
-@pytest.mark.slow
 @given(requests=st.lists(st.tuples(st.sampled_from([*BODIES]), st.integers(0)), max_size=8))
 @settings(max_examples=settings().max_examples // 2)
 def test_any_requests_are_answered_or_refused(

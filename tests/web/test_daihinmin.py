@@ -17,6 +17,8 @@ from afterstate.envs.daihinmin import cards
 from afterstate.web import choices, game_daihinmin
 from tests.web.conftest import Server, Visitor
 
+pytestmark = pytest.mark.slow
+
 DATA = Path(__file__).parents[1] / "data" / "daihinmin"
 FOUR: list[dict[str, Any]] = [{"name": "daihinmin-heuristic"}] * 2 + [
     {"name": "daihinmin-sample"}
@@ -43,7 +45,6 @@ def play_on(visitor: Visitor, state: Any) -> Any:
     return state
 
 
-@pytest.mark.slow
 def test_a_match_with_exchange_is_played_to_its_end(visitor: Visitor) -> None:
     state = visitor.post("daihinmin/new", players=FOUR, seed=4, n_games=4)
     gave = False

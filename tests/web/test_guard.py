@@ -22,6 +22,8 @@ from afterstate.web.guard import COOKIE, Guard
 from afterstate.web.settings import Limits
 from tests.web.conftest import Server, Visitor, httpx
 
+pytestmark = pytest.mark.slow
+
 MOVE = "/api/2048/new"
 
 

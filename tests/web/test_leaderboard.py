@@ -14,6 +14,8 @@ pytest.importorskip("fastapi")
 
 from afterstate.web import choices, leaderboard
 
+pytestmark = pytest.mark.slow
+
 HAS_RESULTS = leaderboard.FOLDER.exists()
 
 
@@ -32,7 +34,6 @@ def test_a_row_is_replayed_from_its_seed(visitor: Visitor, name: str) -> None:
     replay(visitor, name)
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not HAS_RESULTS, reason="needs the results of a checkout")
 def test_rows_of_networks_are_replayed(new_server: Callable[..., Server]) -> None:
     """Each process of a player loads torch, which may take seconds."""
@@ -59,7 +60,6 @@ def replay(visitor: Visitor, name: str) -> None:
     assert len(played) == row["moves"]
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not HAS_RESULTS, reason="needs the results of a checkout")
 def test_games_of_a_cycle_are_played_again(new_server: Callable[..., Server]) -> None:
     pytest.importorskip("torch")

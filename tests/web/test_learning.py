@@ -10,6 +10,8 @@ import pytest
 from afterstate.web.thinking import learning
 from tests.web.conftest import Server, Visitor
 
+pytestmark = pytest.mark.slow
+
 
 def wait_for(visitor: Visitor, n_points: int) -> Any:
     """Return the state of a learner once it has a number of points or has ended."""
@@ -22,7 +24,6 @@ def wait_for(visitor: Visitor, n_points: int) -> Any:
     raise AssertionError("nothing is learned")
 
 
-@pytest.mark.slow
 def test_compiling_takes_no_time_of_learning() -> None:
     learner = learning.Session(seed=1)._learner
     assert learner.n_games > 0 and learner.seconds == 0

@@ -23,6 +23,8 @@ from afterstate.web.thinking.learners import LOST, Learners, _Learner
 from afterstate.web.thinking.pool import PATIENCE, Refusal, Thinking, Worker
 from tests.web.answering import allocate, echo, sleep
 
+pytestmark = pytest.mark.slow
+
 RANDOM = {"name": "random", "settings": {}}
 
 
@@ -150,7 +152,6 @@ def test_runs_of_many_moves_leave_the_fast_places_to_others(
     assert asyncio.run(search()) < 1
 
 
-@pytest.mark.slow
 def test_a_search_that_takes_too_much_memory_is_refused() -> None:
     async def ask() -> None:
         worker = Worker(allocate)
@@ -163,7 +164,6 @@ def test_a_search_that_takes_too_much_memory_is_refused() -> None:
     asyncio.run(ask())
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("compiles", "has_started_again"), [(True, False), (True, True), (False, False)]
 )
@@ -183,7 +183,6 @@ def test_a_process_starts_again_once_after_it_has_compiled(
     assert started == ([sys.orig_argv] if compiles and not has_started_again else [])
 
 
-@pytest.mark.slow
 def test_a_network_is_not_idle_when_it_has_just_learned_or_is_looked_at() -> None:
     worker: Any = SimpleNamespace(is_alive=True)
     learners = Learners(Limits(idle_seconds=0.5))
@@ -195,7 +194,6 @@ def test_a_network_is_not_idle_when_it_has_just_learned_or_is_looked_at() -> Non
         assert learners.state("visitor")["exists"]
 
 
-@pytest.mark.slow
 def test_a_server_of_forks_ends_if_the_page_has_ended_before_it_began() -> None:
     code = "import time; from afterstate.web.thinking import workers\n"
     code += "workers.warm_up = lambda: time.sleep(60)\n"

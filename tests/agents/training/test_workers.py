@@ -48,6 +48,7 @@ def test_a_worker_whose_starter_has_ended_before_it_began_ends() -> None:
     assert subprocess.run([sys.executable, "-c", code], timeout=50).returncode == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="this system has no /proc")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=str)
 def test_workers_end_with_the_process_that_started_them(

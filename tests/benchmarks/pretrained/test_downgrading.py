@@ -33,6 +33,7 @@ def test_gains_are_differences_of_the_same_games(
     assert "20 pairs of games" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_boards_that_no_game_reaches_make_no_difference() -> None:
     row = downgrading.gain(filled(3)._replace(downgrade=15), 2, 3)
     assert (row["gain"], row["interval"], row["different"]) == (0, 0, 0)

@@ -40,6 +40,7 @@ def naive(net: Network, depth: int, seed: int, scores: list[int]) -> list[tuple[
     return [(expected[i], total - boards[i]) for i in firsts if i is not None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", [1, 2])
 def test_scores_and_expectations_are_those_of_the_game(depth: int) -> None:
     net = filled(3)

@@ -350,6 +350,7 @@ def test_settings_and_network_are_read_only() -> None:
             setattr(agent, name, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiled", [True, False])
 def test_threads_can_share_a_player(compiled: bool) -> None:
     net = random_network()

@@ -187,6 +187,7 @@ def test_a_flood_of_profiles_takes_no_seat(
     assert match.events("metrics")[-1]["refused"]["address"] == 20
 
 
+@pytest.mark.slow
 def test_a_flood_that_pauses_takes_no_seat(
     crowd: Crowd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
