@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -86,6 +87,13 @@ class Person:
         if len(actions) - seen > N_PLAYERS:
             print(f"since your turn: {', '.join(actions[seen:])}")
         print(render.ansi(view, NAMES))
+        if np.any(view["points"]):
+            print(points_text(view["points"]))
+
+
+def points_text(points: Any) -> str:
+    """Return the players' points as a line."""
+    return "points: " + ", ".join(f"{n} {p}" for n, p in zip(NAMES, points, strict=True))
 
 
 def ask(what: str) -> str:
@@ -120,7 +128,9 @@ def read_play(text: str, legal: list[int]) -> int:
     Raises:
         ValueError: it is neither, or not legal here.
     """
-    if text.isdecimal() and 1 <= int(text) <= len(legal):
+    if text.isdecimal():
+        if not 1 <= int(text) <= len(legal):
+            raise ValueError(f"a number of the list must be in 1..{len(legal)}, got {text:.20}")
         return legal[int(text) - 1]
     play = plays.PASS if text.lower() == "pass" else plays.parse(text.upper())
     if play not in legal:
@@ -152,6 +162,4 @@ def _play(players: list[Player], n_games: int, seed: int) -> None:
     for match in play_match(players, n_games, seed):
         order = np.argsort(match["places"])
         print(f"\ngame {match['number']}: {', '.join(NAMES[player] for player in order)}")
-        print(
-            "points: " + ", ".join(f"{n} {p}" for n, p in zip(NAMES, match["points"], strict=True))
-        )
+        print(points_text(match["points"]))

@@ -94,13 +94,14 @@ def test_the_end_of_a_game_is_told(monkeypatch: pytest.MonkeyPatch, capsys: Capt
 
 def test_a_person_plays_daihinmin(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     """Always the first legal play: the match ends and its points are those of five places."""
-    typed(monkeypatch, "?\nL\nnonsense\nJO JO\n" + "1\n" * 60)
+    typed(monkeypatch, "?\nL\nnonsense\nJO JO\n0\n" + "1\n" * 60)
     words = "play daihinmin --seed 3 --hints sample --opponents sample random"
     assert main(words.split()) == 0
     out = capsys.readouterr().out
     assert re.search(r"hint of sample: (pass|\w\w)", out)
     assert re.search(r"1: \w\w", out)
     assert "a play must be 'pass', a card" in out
+    assert re.search(r"a number of the list must be in 1\.\.\d+, got 0", out)
     points = re.search(r"^points: (.*)$", out, re.MULTILINE)
     assert points
     assert sorted(int(word) for word in re.findall(r" (\d+)(?:,|$)", points[1])) == [1, 2, 3, 4, 5]
@@ -116,6 +117,7 @@ def test_cards_are_given_in_the_exchange(monkeypatch: pytest.MonkeyPatch, capsys
         if asked in out:
             break
     assert "game 1: " in out
+    assert out.count("points: ") > 1, "after the game, and at each turn of the next one"
     before = out[: out.index(asked)].count("> ")
     typed(monkeypatch, "1\n" * before + "S3\n?\nq\n")
     words = "--games 2 --opponents random --hints sample".split()
