@@ -88,8 +88,9 @@ def fail_unknown(words: Sequence[str], known: Iterable[str], program: str) -> No
     """Exit since a command is not followed by one of the known words."""
     names = {name: name for name in known}
     given = f"{shown(words[0])}{near(words[0], names)}" if words else "nothing"
+    place = ", options come after it" if words and words[0].startswith("-") else ""
     expected = f"{program} must be followed by one of {', '.join(names)}"
-    fail(f"{expected}, got {given}; see {program} --help")
+    fail(f"{expected}, got {given}{place}; see {program} --help")
 
 
 def usage_of(program: str, texts: Mapping[str, str], word: str = "COMMAND") -> str:
