@@ -47,6 +47,17 @@ for module in FIRST.get(os.environ.get("PYTEST_XDIST_WORKER", ""), []):
     importlib.import_module(f"afterstate.{module}")
 
 
+@pytest.fixture(autouse=True)
+def signals_as_before() -> Iterator[None]:
+    """Handlers of signals that a command sets at its end are for its process, not for others."""
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.getsignal(number) for number in numbers}
+    yield
+    for number, handler in before.items():
+        if signal.getsignal(number) is not handler:
+            signal.signal(number, handler)
+
+
 @pytest.fixture
 def one_thread() -> Iterator[None]:
     """Torch in one thread: small networks gain nothing by more."""

@@ -438,7 +438,9 @@ def test_a_player_that_returns_something_else_is_named(
 def test_an_option_before_the_word_that_must_come_first_is_an_error(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    expected = f"afterstate play must be followed by one of 2048, daihinmin, got {words[0]!r}; see"
+    expected = (
+        f"afterstate play must be followed by one of 2048, daihinmin, got {words[0]!r}, options"
+    )
     error = error_of(["play", *words], capsys)
     assert error.startswith(f"error: {expected}") and error.count("\n") == 1
 

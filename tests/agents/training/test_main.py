@@ -502,7 +502,8 @@ def test_an_unknown_learner_is_refused_with_those_there_are(
     with pytest.raises(SystemExit, match="2"):
         main(words)
     expected = "must be followed by one of ntuple, value, policy, search, rank, daihinmin-policy"
-    assert f"{expected}, got {given}; see afterstate train --help" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert f"{expected}, got {given}" in error and error.endswith("; see afterstate train --help\n")
 
 
 def test_options_override_the_settings_of_a_file(tmp_path: Path) -> None:
