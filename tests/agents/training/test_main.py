@@ -164,9 +164,9 @@ def test_resuming_a_finished_run_changes_nothing(train: TrainingCommand) -> None
 
 
 def test_a_run_is_not_overwritten(finished: TrainingCommand) -> None:
-    before = contents(finished.folder)
+    before = contents(finished.folder / "run")
     assert "--resume" in finished.error("--moves", "4e3")
-    assert contents(finished.folder) == before
+    assert contents(finished.folder / "run") == before
 
 
 def test_an_empty_folder_cannot_be_resumed(train: TrainingCommand) -> None:
