@@ -17,7 +17,7 @@ from traceback import walk_tb
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from afterstate.envs import durable_files
-from afterstate.envs.messages import printable, shown
+from afterstate.envs.messages import listed, printable, shown
 from afterstate.envs.options import (
     Option,
     build,
@@ -89,7 +89,7 @@ def fail_unknown(words: Sequence[str], known: Iterable[str], program: str) -> No
     names = {name: name for name in known}
     given = f"{shown(words[0])}{near(words[0], names)}" if words else "nothing"
     place = ", options come after it" if words and words[0].startswith("-") else ""
-    expected = f"{program} must be followed by one of {', '.join(names)}"
+    expected = f"{program} must be followed by one of {listed(names)}"
     fail(f"{expected}, got {given}{place}; see {program} --help")
 
 
@@ -225,7 +225,7 @@ def _add(parser: Any, option: Option) -> Action:
         details["dest"] = option.name
         if option.takes_several:
             details["action"] = "extend"  # `--only a --only b` is `--only a b`
-    action: Action = parser.add_argument(*option.forms, **details)  # of which argparse has the name
+    action: Action = parser.add_argument(*option.forms, **details)
     return action
 
 
@@ -313,9 +313,10 @@ def _unknown(unknown: Sequence[str], options: Sequence[Option], words: Sequence[
         options: of the command.
         words: of the command line.
     """
-    word = next((each for each in unknown if each.startswith("-")), unknown[0]).partition("=")[0]
-    if not word.startswith("-"):
-        return f"there is no argument {shown(word)}{_before(word, options, words)}"
+    option = next((each for each in unknown if each.startswith("-")), None)
+    if option is None:
+        return f"there is no argument {shown(unknown[0])}{_before(unknown[0], options, words)}"
+    word = option.partition("=")[0]
     names = {form: form for each in options if not each.is_positional for form in each.forms}
     inner = {f"--{form.rpartition('.')[2]}": form for form in names if "." in form}
     off = {f"--no-{form[2:].replace('.no-', '.')}": form for form in names if ".no-" in form}
@@ -326,12 +327,9 @@ def _unknown(unknown: Sequence[str], options: Sequence[Option], words: Sequence[
 def _before(word: str, options: Sequence[Option], words: Sequence[str]) -> str:
     """Return how many values the option has that stands before a word that belongs to none."""
     before = next((each for each in words[words.index(word) :: -1] if each.startswith("--")), "")
-    for each in options:
-        if before == each.name and each.value is not None and each.value.n_words:
-            return f" after {before}, which has {each.value.n_words} value" + "s" * (
-                each.value.n_words > 1
-            )
-    return ""
+    numbers = {each.name: each.value.n_words for each in options if each.value is not None}
+    n_words = numbers.get(before)
+    return f" after {before}, which has {n_words} value{'s' * (n_words > 1)}" if n_words else ""
 
 
 def run_process(command: Callable[[], Any]) -> int:

@@ -38,7 +38,7 @@ from typing import (
     get_type_hints,
 )
 
-from afterstate.envs.messages import is_text, nearest, shown
+from afterstate.envs.messages import is_text, listed, nearest, shown
 
 T = TypeVar("T")
 
@@ -333,7 +333,7 @@ _PLAIN = {
 def _choice(choices: Sequence[Any]) -> Value:
     """Return a value that is one of several."""
     by_word = {str(each): each for each in choices}
-    expected = ", ".join(by_word)
+    expected = listed(by_word)
 
     def read(words: Sequence[str]) -> Any:
         if words[0] in by_word:

@@ -162,7 +162,7 @@ def _fits(file: Path, learner: str) -> bool:
 
 @dataclass(frozen=True)
 class SettingsFile:
-    """The argument of a learner."""
+    """Argument of a learner that has no name."""
 
     settings: Annotated[File | None, POSITIONAL] = None
     """JSON file with any of the settings; options override it."""

@@ -126,7 +126,7 @@ class MoveOptions(Options):
     evaluate_every: Count = 1_000_000
     """Moves from one evaluation to the next."""
     evaluate: Evaluation | None = "1:300"
-    """Number of evaluation games of each search depth; depth 1 is greedy. With none, none."""
+    """Number of evaluation games of each search depth; depth 1 is greedy; none: no games."""
 
     @property
     def games(self) -> dict[int, int]:

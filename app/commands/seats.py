@@ -79,7 +79,7 @@ def factory(path: str) -> Any:
             raise  # a package of an extra
         is_own = error.name in (module, module.partition(".")[0])
         what = f"there is no module {error.name!r}" if is_own else error
-        if module.endswith(".py"):
+        if is_own and module.endswith(".py"):
             what = f"a module has no .py, write {module.removesuffix('.py')}:{name}"
         raise ImportError(f"{path}: {what}") from error
     except SyntaxError as error:

@@ -25,7 +25,7 @@ from afterstate.agents.training import __main__ as training
 from afterstate.agents.training.commands import markdown
 from afterstate.envs import json_files
 from afterstate.envs.commands import parse, run_process
-from afterstate.envs.messages import shown
+from afterstate.envs.messages import listed, shown
 from afterstate.leaderboard.row_files import Row
 from benchmarks.pretrained import curves
 
@@ -57,7 +57,7 @@ class Args:
     def __post_init__(self) -> None:
         for name in self.only:
             if name not in RUNS:
-                raise ValueError(f"only must be some of {', '.join(RUNS)}, got {shown(name)}")
+                raise ValueError(f"only must be some of {listed(RUNS)}, got {shown(name)}")
 
 
 def file_name(name: str) -> str:

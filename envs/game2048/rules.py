@@ -138,7 +138,7 @@ def check_size(rows: Any, cols: Any) -> tuple[int, int]:
     """
     sides = whole(rows), whole(cols)
     if not all(side is not None and 1 <= side <= 4 for side in sides) or sides == (1, 1):
-        expected = "1 to 4 rows and columns and at least two cells"
+        expected = "1 to 4 rows and columns of a board, at least two cells"
         raise ValueError(f"size must be {expected}, got {shown((rows, cols))}")
     return int(rows), int(cols)
 

@@ -125,5 +125,8 @@ def test_the_help_and_wrong_shells(capsys: pytest.CaptureFixture[str]) -> None:
         main(["completion", "--help"])
     assert "Example: afterstate completion bash" in capsys.readouterr().out
     with pytest.raises(SystemExit, match="2"):
+        main(["completion"])
+    assert "SHELL must be given; see" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
         main(["completion", "fish"])
     assert "SHELL must be one of bash, zsh, tcsh, got 'fish'; see" in capsys.readouterr().err

@@ -99,6 +99,7 @@ def test_wrong_files_and_settings_end_with_2(
         ("train ntuple --out a --learner.rule tcc", "--learner.rule must be one of tc, td, got"),
         ("train ntuple --out a --network.stages x", "--network.stages must be an integer, got 'x'"),
         ("train ntuple --out a --network.tuples [[0", "--network.tuples must be a text or a list"),
+        ("list all a=b", "there is no argument 'a=b'; see afterstate list --help"),
         ("list player", "WHAT must be one of all, environments, players, networks, got 'player'"),
         ("play", "afterstate play must be followed by one of 2048, daihinmin, got nothing; see"),
         ("prune a", "SMALL must be given; see afterstate prune --help"),
@@ -438,9 +439,8 @@ def test_a_player_that_returns_something_else_is_named(
 def test_an_option_before_the_word_that_must_come_first_is_an_error(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    expected = (
-        f"afterstate play must be followed by one of 2048, daihinmin, got {words[0]!r}, options"
-    )
+    given = f"got {words[0]!r}, options come after it; see"
+    expected = f"afterstate play must be followed by one of 2048, daihinmin, {given}"
     error = error_of(["play", *words], capsys)
     assert error.startswith(f"error: {expected}") and error.count("\n") == 1
 
@@ -498,6 +498,7 @@ nothing = 3
     for player, message in {
         "own:nothing": "own has no function or class 'nothing'",
         "own:missing": "own has no function or class 'missing'",
+        "own.py:lucky": "own.py:lucky: a module has no .py, write own:lucky",
         "own:needs": "own:needs: missing a required argument: 'what'",
         "own:lucky,sead=1": "own:lucky has no setting 'sead', did you mean 'seed'?",
         "os:getcwd": "os:getcwd must return a player (act, or choose and give), got str",

@@ -175,8 +175,8 @@ class NTupleOptions(MoveOptions):
     evaluate_every: Count = 1_000_000_000
     """Moves from one evaluation to the next."""
     evaluate: Evaluation | None = "1:1000,3:10"
-    """Number of evaluation games of each search depth; 1 is greedy, more is expectimax. With none,
-    none."""
+    """Number of evaluation games of each search depth; 1 is greedy, more is expectimax; none: no
+    games."""
 
 
 @settings

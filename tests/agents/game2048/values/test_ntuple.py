@@ -221,7 +221,7 @@ def test_new_networks_are_all_zero_and_value_nothing() -> None:
     ],
 )
 def test_bad_tuples_and_sizes_are_refused(tuples: Any, size: tuple[int, int]) -> None:
-    with pytest.raises(ValueError, match=r"tuple|board|size must"):
+    with pytest.raises(ValueError, match=r"tuple|board"):
         network(tuples, size)
 
 
