@@ -75,7 +75,7 @@ def test_text_is_read_in_every_spelling() -> None:
         ("2 __", "got '__'"),
         ("2 00", "got '00'"),
         ("2 \N{SUPERSCRIPT TWO}", "got '\N{SUPERSCRIPT TWO}'"),
-        ("2", r"1 to 4 rows and columns and at least two cells, got \(1, 1\)"),
+        ("2", r"1 to 4 rows and columns of a board, at least two cells, got \(1, 1\)"),
         ("2 2 2 2 2", r"got \(1, 5\)"),
         ("2 2 / 2 2 / 2 2 / 2 2 / 2 2", r"got \(5, 2\)"),
     ],
