@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Protocol
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from afterstate.commands.seats import move_2048, player_2048
 from afterstate.envs.game2048 import render
 from afterstate.envs.game2048.env import ACTION_NAMES, Game2048Env
 from afterstate.envs.pictures import Window
+
+if TYPE_CHECKING:
+    import blessed
 
 KEYS = {
     **{"w": 0, "k": 0, "up": 0},
@@ -27,6 +31,9 @@ HELP = "arrows move, ? hint, U undo, N new game, Q quit"
 class Screen(Protocol):
     """The output of a game and its keys."""
 
+    def reading(self) -> AbstractContextManager[object]:
+        """Return a context in which each key that is pressed is kept for `key`."""
+
     def show(self, board: Any, score: int, message: str) -> None:
         """Show a position."""
 
@@ -38,27 +45,34 @@ class Terminal:
     """A game in the terminal; from a pipe or a file, each character is a key."""
 
     def __init__(self) -> None:
-        self._is_live = sys.stdin.isatty() and sys.stdout.isatty()
+        is_live = sys.stdin.isatty() and sys.stdout.isatty()
+        self._terminal = _terminal() if is_live else None
+
+    def reading(self) -> AbstractContextManager[object]:
+        """Return a context in which keys are not echoed, and need no Enter."""
+        return self._terminal.cbreak() if self._terminal else nullcontext()
 
     def show(self, board: Any, score: int, message: str) -> None:
         """Print a position, in a terminal in place of the one before."""
-        clear = "\x1b[H\x1b[2J" if self._is_live else ""
+        clear = f"{self._terminal.home}{self._terminal.clear}" if self._terminal else ""
         picture = render.ansi(board, score, color=sys.stdout.isatty())
         print(f"{clear}{picture}\n{message}", flush=True)
 
     def key(self) -> str:
         """Return the next key."""
-        if not self._is_live:
-            pressed = sys.stdin.read(1)
-            if pressed == "\x1b":  # an arrow is ESC, [ or O, and a letter
-                return _ARROWS.get(sys.stdin.read(2)[1:], "escape")
-            return pressed.lower() or "q"
-        import readchar
+        if self._terminal:
+            pressed = self._terminal.inkey()
+            return (pressed.name or str(pressed)).removeprefix("KEY_").lower()
+        typed = sys.stdin.read(1)
+        if typed == "\x1b":  # an arrow is ESC, [ or O, and a letter
+            return _ARROWS.get(sys.stdin.read(2)[1:], "escape")
+        return typed.lower() or "q"
 
-        pressed = readchar.readkey()
-        named = {getattr(readchar.key, name.upper()): name for name in ("up", "down")}
-        named |= {getattr(readchar.key, name.upper()): name for name in ("left", "right")}
-        return named.get(pressed, pressed.lower())
+
+def _terminal() -> blessed.Terminal:
+    import blessed
+
+    return blessed.Terminal()
 
 
 class Graphical:
@@ -67,6 +81,10 @@ class Graphical:
     def __init__(self) -> None:
         self._window = Window("2048", fps=30)
         self._picture: Any = None
+
+    def reading(self) -> AbstractContextManager[object]:
+        """Return a context that does nothing: the window keeps its keys."""
+        return nullcontext()
 
     def show(self, board: Any, score: int, message: str) -> None:
         """Draw a position; the message goes to the terminal."""
@@ -152,14 +170,22 @@ def run(options: Play2048) -> int:
     """
     game, screen = Game(options), Graphical() if options.window else Terminal()
     message = HELP
-    while True:
-        game.show(screen, message)
-        message = ""
-        while not message:
-            key = screen.key()
-            if key == "q":
-                return 0
-            message = answer(game, key)
+    with screen.reading():
+        while message:
+            game.show(screen, message)
+            message = _after_key(game, screen)
+    return 0
+
+
+def _after_key(game: Game, screen: Screen) -> str:
+    """Wait for a key that does something; return its message, an empty one to quit."""
+    message = ""
+    while not message:
+        key = screen.key()
+        if key == "q":
+            break
+        message = answer(game, key)
+    return message
 
 
 def answer(game: Game, key: str) -> str:

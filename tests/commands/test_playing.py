@@ -6,7 +6,9 @@ import io
 import json
 import os
 import re
+import select
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import IO
@@ -49,6 +51,40 @@ def test_keys_play_the_game_of_the_seed(
     env = gym.make("afterstate:Game2048-v0")
     expected = [env.reset(seed=5)[0], *(env.step(action)[0] for action in (0, 1, 2, 3))]
     assert shown == [[[int(2**e) if e else 0 for e in row] for row in board] for board in expected]
+
+
+@pytest.mark.slow
+def test_keys_in_a_terminal_wait_for_a_hint_and_are_not_echoed() -> None:
+    pty = pytest.importorskip("pty")
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "afterstate", "play", "2048", "--seed", "5"]
+    arguments = [*command, "--hints", "reward"]
+    with subprocess.Popen(arguments, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        try:
+            out = read_until(ours, "Q quit")
+            os.write(ours, b"w?\x1b[C\x1bOB" + b"aq")
+            out += read_until(ours, None)
+            assert process.wait(10) == 0
+        finally:
+            process.kill()
+            os.close(ours)
+    actions = re.findall(r"(up|right|down|left), \+", out)
+    assert actions == ["up", "right", "down", "left"]
+    assert re.search(r"hint of reward: \w+", out)
+    assert "w?" not in out and "^[" not in out
+
+
+def read_until(terminal: int, text: str | None) -> str:
+    """Return what a program writes until a text, or until it ends."""
+    out = ""
+    while text is None or text not in out:
+        assert select.select([terminal], [], [], 60)[0], f"no more after {out!r}"
+        try:
+            out += os.read(terminal, 65536).decode()
+        except OSError:  # Linux's answer at the end
+            break
+    return out
 
 
 def test_a_move_is_taken_back_with_its_chance(
