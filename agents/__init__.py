@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from afterstate.agents.config import check_names, did_you_mean
 from afterstate.envs.messages import listed, named, shown
-from afterstate.envs.options import settings_of
+from afterstate.envs.options import name_and_pairs, settings_of
 
 if TYPE_CHECKING:
     from afterstate.agents.game2048.agent import Agent
@@ -73,6 +73,8 @@ _PLAYERS: dict[str, _Entry] = {
 
 _FILES = (".npz", ".safetensors", ".w")
 """Endings of files of players."""
+
+_SB3 = "https://github.com/afterstate/afterstate/blob/main/docs/tutorials/ppo_dqn.md"
 
 _BY_NETWORK = ("value-net", "policy-net", "daihinmin-rank", "daihinmin-actor")
 """The players whose module lists the networks, by name, that its files can hold."""
@@ -245,7 +247,7 @@ def find(text: str, seed: int | None = None) -> Any:
     """
     if not isinstance(text, str):
         raise ValueError(f"player must be a text, got {shown(text)}")
-    name, *pairs = text.split(",")
+    name, *pairs = name_and_pairs(text)
     if name not in _PLAYERS and Path(text).suffix in _FILES:
         return load(text)
     if name not in _PLAYERS and f"daihinmin-{name}" in _PLAYERS:
@@ -267,10 +269,15 @@ def _advice(name: str) -> str:
     """Return what may be meant by the unknown name of a player."""
     path = Path(name)
     if path.suffix == ".zip":
-        return ": docs/tutorials/ppo_dqn.md makes a player of a model of stable-baselines3"
+        return f": {_SB3} shows how to make a player of a model of stable-baselines3"
+    if "," in name:
+        first, *pairs = name_and_pairs(name)
+        return f': settings are arguments of their own, make("{first}", {", ".join(pairs)})'
+    if "=" in name:
+        return f": settings follow a player's name and a comma, such as expectimax,{name}"
     if 0 < len(name) < 200 and path.is_dir():
         files = [each.name for each in path.iterdir() if each.suffix in _FILES]
-        return f": it is a folder, with the players {', '.join(sorted(files)) or 'none'}"
+        return f": it is a folder, files of players in it: {', '.join(sorted(files)) or 'none'}"
     if f"daihinmin-{name}" in _PLAYERS:
         return f", did you mean 'daihinmin-{name}'?"
     names = did_you_mean(name, _PLAYERS, [each.removeprefix("daihinmin-") for each in _PLAYERS])

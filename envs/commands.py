@@ -335,8 +335,8 @@ def _before(word: str, options: Sequence[Option], words: Sequence[str]) -> str:
 def run_process(command: Callable[[], Any]) -> int:
     """Run a command that is all that this process does, and return its exit code: see `exit_code`.
 
-    Closed streams and readers that end early, such as `| head`, are no errors, and an interrupt
-    after the end does not change the code.
+    Closed streams are no errors. A reader that ends early, such as `| head`, ends it with 141. An
+    interrupt after the end does not change the code.
     """
     _repair_streams()
     try:
@@ -348,7 +348,7 @@ def run_process(command: Callable[[], Any]) -> int:
         return 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is left
-        return 1
+        return 141  # as shells have it for a program that SIGPIPE ends
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)

@@ -273,6 +273,8 @@ def value_of(hint: Any) -> Value | None:
     for note in _notes(hint):
         if value is not None and isinstance(note, Placeholder):
             value = value._replace(**note._asdict())
+            if kind is str and note.name == "FILE":
+                value = value._replace(read=lambda words: os.path.expanduser(words[0]))
     return value
 
 
@@ -315,10 +317,10 @@ def _number(word: str) -> float:
 
 
 def _path(word: str) -> Path:
-    """Return the path of a word, which must not be empty."""
+    """Return the path of a word, which must not be empty; `~` is the home folder."""
     if not word:
         raise ValueError("must be a path, got ''")
-    return Path(word)
+    return Path(os.path.expanduser(word))
 
 
 _PLAIN = {
@@ -406,11 +408,20 @@ def _text_or_list(words: Sequence[str]) -> Any:
 
 def _name_and_settings(words: Sequence[str]) -> dict[str, Any]:
     """Return a name and settings, such as `RankResNet,blocks=3`."""
-    name, *pairs = words[0].split(",")
+    name, *pairs = name_and_pairs(words[0])
     try:
         return {"name": name, **settings_of(pairs)}
     except ValueError as error:
         raise ValueError(f"must be a name and settings, got {shown(words[0])}") from error
+
+
+def name_and_pairs(text: str) -> list[str]:
+    """Return the parts of `name,setting=value,...`; commas in brackets are those of a list.
+
+    >>> name_and_pairs("random,seed=1,size=[3,3]")
+    ['random', 'seed=1', 'size=[3,3]']
+    """
+    return re.split(r",(?![^\[\]]*\])", text)
 
 
 def settings_of(pairs: Iterable[str]) -> dict[str, Any]:
@@ -420,12 +431,12 @@ def settings_of(pairs: Iterable[str]) -> dict[str, Any]:
     {'depth': 2, 'network': 'mine.npz', 'playouts': 1000}
 
     Raises:
-        ValueError: one is not `name=value` in UTF-8, or has a name twice.
+        ValueError: one is not `name=value` in UTF-8, has no value, or has a name twice.
     """
     settings: dict[str, Any] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
-        if not equals:
+        if not equals or not value:
             raise ValueError(f"settings of a player must be name=value, got {shown(pair)}")
         if not is_text(pair):
             raise ValueError(f"settings of a player must be text that UTF-8 has, got {shown(pair)}")
@@ -436,7 +447,7 @@ def settings_of(pairs: Iterable[str]) -> dict[str, Any]:
 
 
 def _setting(text: str) -> Any:
-    """Return a number, true, false or null as in JSON, or the text itself."""
+    """Return a number, true, false or null as in JSON, or the text with `~` as the home folder."""
     from afterstate.envs import json_files
 
     is_written_otherwise = {*"eE_"} & {*text}  # than JSON has integers, such as 1e3
@@ -445,7 +456,7 @@ def _setting(text: str) -> Any:
             return read(text)
         except ValueError:
             pass
-    return text
+    return os.path.expanduser(text)
 
 
 # Texts

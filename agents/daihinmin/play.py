@@ -10,7 +10,7 @@ from afterstate.envs.daihinmin.match import new_match, next_game
 from afterstate.envs.daihinmin.players import Player, check_player, returned
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, Options, give, is_legal, play
 from afterstate.envs.daihinmin.views import view
-from afterstate.envs.messages import shown
+from afterstate.envs.messages import named, shown
 
 GAMES_PER_CYCLE = 100
 """Games from one reset of the classes to the next."""
@@ -101,8 +101,12 @@ def play_match(
     Raises:
         ValueError: not five players, a negative number of games, or a wrong seed or option.
     """
-    if len(players) != N_PLAYERS:
-        raise ValueError(f"players must be {N_PLAYERS} players, got {len(players)}")
+    if not isinstance(players, Sequence) or len(players) != N_PLAYERS:
+        got = len(players) if isinstance(players, Sequence) else shown(players)
+        raise ValueError(f"players must be {N_PLAYERS} players, got {got}")
+    for i, player in enumerate(players):
+        with named(f"players[{i}]"):
+            check_player(player)
     if n_games < 0:
         raise ValueError(f"n_games must be >= 0, got {shown(n_games)}")
     return _games(players, n_games, new_match(seed, options))

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from afterstate.envs.game2048 import batch
 from afterstate.envs.game2048.games import RNG, SCORE
 from afterstate.envs.game2048.rules import size_of, table
-from afterstate.envs.messages import named, shown
+from afterstate.envs.messages import listed, named, shown
 from afterstate.envs.words import Words, as_array, seed_word, whole
 
 MAX_GAMES = 10**7
@@ -62,6 +62,9 @@ def play(
         ValueError: a wrong number of games, size or seed, or the player does not return one legal
             action a board.
     """
+    if not hasattr(player, "act"):
+        expected = 'a player of 2048, such as agents.make("reward")'
+        raise ValueError(f"player must be {expected}, got {shown(player)}")
     rows, cols = own = size_of_player(player, (4, 4) if size is None else size)
     if size is not None and size_of(size) != own:
         raise ValueError(f"size must be the player's, {own}, got {shown(size)}")
@@ -156,8 +159,11 @@ def _legal_actions(player: Player, games: Words, boards: Words) -> Indices:
     """Return the player's actions, legal ones."""
     actions = actions_of(player, boards)
     in_range = (actions >= 0) & (actions < 4)
-    legal = in_range & (batch.masks(games)[np.arange(len(boards)), actions * in_range] == 1)
-    if not legal.all():
-        wrong = actions[int(np.argmin(legal))]
-        raise ValueError(f"the player returned the illegal action {wrong}")
+    masks = batch.masks(games)
+    is_legal = in_range & (masks[np.arange(len(boards)), actions * in_range] == 1)
+    if not is_legal.all():
+        wrong = int(np.argmin(is_legal))
+        legal = listed(np.flatnonzero(masks[wrong]))
+        got = f"the illegal action {actions[wrong]} for board {wrong}"
+        raise ValueError(f"the player returned {got}, legal are {legal}")
     return actions.astype(np.int64)

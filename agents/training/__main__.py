@@ -27,7 +27,7 @@ from afterstate.agents.training.folder import SETTINGS_FILE, RunFolder
 from afterstate.agents.training.run import Diverged, Limits, Options, RunSettings, Trainee, advance
 from afterstate.envs import commands
 from afterstate.envs.messages import named, shown
-from afterstate.envs.options import POSITIONAL, File, build
+from afterstate.envs.options import POSITIONAL, File, build, default_text
 
 PROGRAM = "afterstate train"
 
@@ -213,7 +213,8 @@ def _print_changes(settings: RunSettings, path: Path) -> None:
         _flat(asdict(cast(Any, each))) for each in (read(path, type(settings)), settings)
     )
     names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
-    differ = [f"{name} was {before.get(name)} and is {now.get(name)}" for name in names]
+    pairs = [(name, default_text(before.get(name)), default_text(now.get(name))) for name in names]
+    differ = [f"{name} was {old} and is {new}" for name, old, new in pairs]
     if differ:
         print(f"settings changed: {'; '.join(differ)}", file=sys.stderr)
 

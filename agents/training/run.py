@@ -16,6 +16,7 @@ import signal
 import time
 from collections import deque
 from collections.abc import Callable
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Protocol
 
@@ -497,7 +498,8 @@ def whole_moves(n_moves: float, least: int = 1) -> int:
     Raises:
         ValueError: not a whole number, or below the least.
     """
-    if not least <= n_moves < 2**63 or n_moves != int(n_moves):
+    is_number = isinstance(n_moves, Real)
+    if not is_number or not least <= n_moves < 2**63 or n_moves != int(n_moves):
         raise ValueError(f"n_moves must be a whole number >= {least}, got {shown(n_moves)}")
     return int(n_moves)
 

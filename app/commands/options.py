@@ -81,9 +81,9 @@ class Watch:
     speed: float = 5.0
     """Moves per second; 0: as fast as the player moves."""
     until: int | None = None
-    """Tile of 2048 at which the game is left, such as 2048; by default its end."""
+    """Tile of 2048 at which watching ends, such as 2048; by default it ends with the game."""
     moves: int | None = None
-    """Number of moves after which the game is left; by default no limit."""
+    """Number of moves after which watching ends; by default no limit."""
     last: int = 120
     """Number of last positions in a file; 0: all."""
 

@@ -7,6 +7,8 @@ game are imported only for its players.
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
@@ -20,7 +22,7 @@ from afterstate.agents.config import check_names
 from afterstate.envs.commands import missing
 from afterstate.envs.daihinmin.uecda.settings import N_SEATS
 from afterstate.envs.messages import named, shown
-from afterstate.envs.options import settings_of
+from afterstate.envs.options import name_and_pairs, settings_of
 
 if TYPE_CHECKING:
     from afterstate.envs.daihinmin.players import Player
@@ -39,7 +41,7 @@ def find(name: str, seed: int | None = None) -> Any:
     """
     if not is_factory(name):
         return agents.find(name, seed)
-    path, *pairs = name.split(",")
+    path, *pairs = name_and_pairs(name)
     make, settings = factory(path), settings_of(pairs)
     try:
         names = list(signature(make).parameters)
@@ -72,6 +74,8 @@ def factory(path: str) -> Any:
         ValueError: the module is not Python, or has no such function or class.
     """
     module, _, name = path.partition(":")
+    folder = os.getcwd()
+    sys.path.insert(0, folder)  # before installed modules of the same name, as `python -m` has it
     try:
         result = getattr(import_module(module), name, None)
     except ImportError as error:
@@ -84,8 +88,11 @@ def factory(path: str) -> Any:
         raise ImportError(f"{path}: {what}") from error
     except SyntaxError as error:
         raise ValueError(f"{path}: {error}") from error
+    finally:
+        sys.path.remove(folder)
     if not callable(result):
-        raise ValueError(f"{path}: {module} has no function or class {name!r}")
+        file = getattr(sys.modules[module], "__file__", None) or "built in"
+        raise ValueError(f"{path}: {module} has no function or class {name!r} ({file})")
     return result
 
 
@@ -108,7 +115,7 @@ def game_of(names: Sequence[str]) -> str:
         if all(game in each for each in games):
             return game
     given = ", ".join(f"{name} ({each[0]})" for name, each in zip(names, games, strict=True))
-    raise ValueError(f"players must be some of one game, got {given}")
+    raise ValueError(f"players must be of one game, got {given}")
 
 
 def check_players(names: Sequence[str], game: str) -> None:

@@ -46,6 +46,9 @@ def _run(server: Server) -> int:
     """Play all matches and return the exit code."""
     try:
         asyncio.run(server.run())
+    except socket.gaierror as error:
+        host = shown(server.settings.host)
+        raise ValueError(f"host must be a known address, got {host}: {error.strerror}") from error
     except OSError as error:
         print_error(error)
         return 1

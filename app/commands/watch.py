@@ -21,7 +21,7 @@ from afterstate.commands.options import Watch
 from afterstate.commands.seats import fill, game_of, move_2048, player_2048, table
 from afterstate.envs import durable_files, pictures
 from afterstate.envs.daihinmin.uecda.settings import N_SEATS
-from afterstate.envs.messages import shown
+from afterstate.envs.messages import listed, shown
 
 FILES = (".gif", ".mp4")
 
@@ -51,7 +51,8 @@ def positions_2048(options: Watch) -> Iterator[Position]:
             return
         action = move_2048(player, board)
         if not info["action_mask"][action]:
-            raise ValueError(f"the player returned the illegal action {action}")
+            legal = listed(np.flatnonzero(info["action_mask"]))
+            raise ValueError(f"the player returned the illegal action {action}, legal are {legal}")
         _, _, over, _, info = env.step(action)
         message = ACTION_NAMES[action]
 
@@ -91,9 +92,7 @@ def run(options: Watch) -> int:
         raise ValueError("until must be left out for Daihinmin, which has no tiles")
     if is_2048 and len(options.players) > 1:
         given = " ".join(options.players)
-        raise ValueError(
-            f"players must be a single one of 2048, or up to 5 of Daihinmin, got {given}"
-        )
+        raise ValueError(f"players must be one player of 2048, or 1 to 5 of Daihinmin, got {given}")
     positions = positions_2048(options) if is_2048 else positions_daihinmin(options)
     positions = _limited(positions, options.moves)
     if options.to == "terminal":

@@ -171,13 +171,13 @@ def verify(args: Verify) -> None:
 
     Raises:
         SystemExit: games differ or are missing.
-        ValueError: there is no folder of rows, or no entry plays games of the given seed.
+        ValueError: no entry has rows in the folder, or none plays games of the given seed.
     """
-    if not args.rows.is_dir():
-        raise ValueError(f"rows must be a folder with rows of the leaderboard, got {args.rows}")
     pairs = [(entry, chunks) for entry in selected(args) if (chunks := with_seed(entry, args.seed))]
     if not pairs:
         raise ValueError(f"no entry plays games of seed {args.seed}")
+    if not any(read(args.rows, entry) for entry, _ in pairs):
+        raise ValueError(f"rows must be a folder with rows of these entries, got {args.rows}")
     checks = []
     for each in compared(pairs, args):
         checks.append(each._asdict())
@@ -194,9 +194,12 @@ def compared(pairs: list[tuple[Entry, list[list[int]]]], args: Verify) -> Iterat
     """Yield the results of entries without games to play again, then those of the others."""
     calls: list[Call] = []
     for entry, chunks in pairs:
-        played = current(entry, read(args.rows, entry))
+        rows = read(args.rows, entry)
+        played = current(entry, rows)
         n_missing = sum(chunk in chunks for chunk in missing(entry, played))
-        if n_missing and lacks_weights(entry):
+        if not rows:
+            yield Check(entry.name, "has no rows", False)
+        elif n_missing and lacks_weights(entry):
             yield Check(entry.name, NO_WEIGHTS, False)
         elif n_missing:
             yield Check(entry.name, f"{n_missing} of {len(chunks)} chunks are not played", True)

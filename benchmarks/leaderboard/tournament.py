@@ -180,8 +180,8 @@ def report(rows: Sequence[Row]) -> str:
     ranked = results(rows)
     cycles = len({(row["cycle"], row["rotation"]) for row in rows})
     pool = sum(each.points * each.games for each in ranked) / sum(each.games for each in ranked)
-    head = f"{len(rows):,} games in {cycles:,} cycles; mean of all players {pool:.1f} "
-    parts = [head + f"(must be {POOL_MEAN:.1f})", results_table(ranked)]
+    head = f"{len(rows):,} games in {cycles:,} cycle{'s' * (cycles > 1)}; mean of all players "
+    parts = [head + f"{pool:.1f} (must be {POOL_MEAN:.1f})", results_table(ranked)]
     if len(ranked) > 1:
         parts.append(wins_table([each.name for each in ranked], head_to_head(rows)))
     return "\n\n".join(parts)

@@ -241,9 +241,7 @@ def check_player(player: Any) -> Player:
     """
     methods = [getattr(player, name, None) for name in ("choose", "give")]
     if not all(map(callable, methods)) or isinstance(player, type):
-        raise ValueError(
-            f"player must be a name, or have choose(view) and give(view, n), got {shown(player)}"
-        )
+        raise ValueError(f"player must have choose(view) and give(view, n), got {shown(player)}")
     checked: Player = player
     return checked
 

@@ -252,7 +252,7 @@ def test_names_and_settings_are_listed_without_kernels(tmp_path: Path) -> None:
         ("watch missing\033[2J.npz", "error: missing [2J.npz: No such file or directory\n"),
         (
             "watch random reward",
-            "players must be a single one of 2048, or up to 5 of Daihinmin, got random reward",
+            "players must be one player of 2048, or 1 to 5 of Daihinmin, got random reward",
         ),
         ("watch expectimax,depth=2,depth=3", "settings of a player must differ, got 'depth' twice"),
         ("play daihinmin --seed -5", "error: --seed must be none or an integer >= 0, got -5"),
@@ -260,7 +260,7 @@ def test_names_and_settings_are_listed_without_kernels(tmp_path: Path) -> None:
         ("eval random --games 0", "games must be an integer in 1..2**62"),
         (
             "eval reward daihinmin-sample",
-            "players must be some of one game, got reward (2048), daihinmin",
+            "players must be of one game, got reward (2048), daihinmin",
         ),
         ("eval", "PLAYER must be given; see afterstate eval --help"),
         ("eval sample --games 150", "--games must be a multiple of 100 in Daihinmin, got 150"),
@@ -297,15 +297,21 @@ def test_names_and_settings_are_listed_without_kernels(tmp_path: Path) -> None:
         ("serve --seats daihinmin-mc-rnk", "did you mean 'daihinmin-mc-rank'?"),
         ("serve --seats mc-rnk", "did you mean 'mc-rank'?"),
         ("join --name averyverylongname", "name must have at most 14 characters"),
-        ("watch model.zip", "docs/tutorials/ppo_dqn.md makes a player of a model"),
-        ("watch tests", "it is a folder, with the players none"),
+        ("watch model.zip", "docs/tutorials/ppo_dqn.md shows how to make a player of a model"),
+        ("watch tests", "it is a folder, files of players in it: none"),
         ("warmup nobody", "there is no player 'nobody'"),
-        ("warmup expectimax,depth=0", "error: expectimax: depth must be in 1..12, got 0"),
+        (
+            "warmup expectimax,depth=0",
+            "error: expectimax: depth must be an integer in 1..12, got 0",
+        ),
         ("completion fish", "SHELL must be one of bash, zsh, tcsh, got 'fish'"),
         ("replay", "FILE must be given; see afterstate replay --help"),
         ("replay missing.jsonl", "error: missing.jsonl: No such file or directory"),
         ("replay tests", "error: tests: Is a directory"),
-        ("leaderboard verify --rows missing", "rows must be a folder with rows of the leaderboard"),
+        (
+            "leaderboard verify --rows missing",
+            "rows must be a folder with rows of these entries, got missing",
+        ),
         ("serve --games 1000000000000", "games must be in 1..1,000,000"),
         ("serve --seats nobody", "seats: player must be a name or a player's file, got 'nobody'"),
         ("serve --replacement nobody", "replacement: player must be a name or a player's file"),
@@ -364,7 +370,7 @@ def test_a_reader_that_ends_early_is_no_error(module: str, tmp_path: Path) -> No
     environment = {**os.environ, "PYTHONUNBUFFERED": ""}
     words = ["sh", "-c", command]
     run = subprocess.run(words, env=environment, capture_output=True, text=True, cwd=tmp_path)
-    assert (run.stdout, run.stderr) == ("", "code 1\n")
+    assert (run.stdout, run.stderr) == ("", "code 141\n")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a folder that is in use is not removed there")
@@ -404,9 +410,9 @@ def test_closed_streams_and_other_encodings_are_no_error(tmp_path: Path) -> None
         ("eval mine:Mover --games 1", "must return one integer action for each of 1 boards"),
         ("eval mine:Ragged --games 1", "action for each of 1 boards, got [[1], [1, 2]]"),
         ("watch mine:Ragged", "action for each of 1 boards, got [[1], [1, 2]]"),
-        ("eval mine:Line --games 1", "size must be (rows, cols), got 4"),
-        ("watch mine:Line", "size must be (rows, cols), got 4"),
-        ("watch mine:Stuck", "the player returned the illegal action 0"),
+        ("eval mine:Line --games 1", "size must be [rows, cols], got 4"),
+        ("watch mine:Line", "size must be [rows, cols], got 4"),
+        ("watch mine:Stuck", "the player returned the illegal action 0, legal are "),
         ("eval syntax:Mine", "syntax:Mine: invalid syntax (syntax.py, line 1)"),
         ("eval importing:Mine", "importing:Mine: No module named 'nothere'"),
         ("eval mine:Finisher --games 1", "finish of the player must return its number of moves"),

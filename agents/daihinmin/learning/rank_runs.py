@@ -51,7 +51,7 @@ class RankSettings:
     batch: Count = 1_024
     """Samples of an iteration; as many as a game has, about 25, in Kuwabara and Hoki 2018."""
     bf16: bool = False
-    """Calculate in bfloat16 where that does no harm."""
+    """Calculate in bfloat16 by torch's autocast, which keeps losses and weights in float32."""
     symmetries: bool = False
     """Exchange suits at random. Not for networks that use the history."""
     average: BelowOne = 0.0
@@ -118,11 +118,9 @@ class RankRun:
     games: Whole = 10_000
     """Games played in each generation; 0 with logs: only these are learned from."""
     table: Count = 1_000
-    """Games after which five players are drawn again, from teachers or generations. Networks,
-    sample, heuristic and policy play a table as 64 matches in parallel, or as many as 100 games
-    each need: of 1,000 games one in 16 is the first of its match, without classes, and none comes
-    after the 16th, where a cycle has 100. Tables from 6,400 games on have whole cycles. Other
-    teachers play matches of 100."""
+    """Games after which five players are drawn again, from teachers or generations. They play
+    matches of up to 100 games, 64 matches in parallel where players have kernels: with less than
+    6,400 games a table's matches are shorter, and more games have no classes."""
     window: Count = 100_000
     """Number of latest games that are learned from."""
     pool: Count = 200

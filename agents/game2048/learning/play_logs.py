@@ -49,6 +49,7 @@ from afterstate.agents.training.folder import LOCK_FILE, FolderLock
 from afterstate.agents.training.workers import Workers
 from afterstate.envs import commands, durable_files, json_files
 from afterstate.envs.messages import shown
+from afterstate.envs.options import name_and_pairs
 from afterstate.envs.words import Words
 
 MOVE = np.dtype([("board", "<u8"), ("action", "u1")])
@@ -94,7 +95,7 @@ def _player(text: str, seed: int) -> Player:
         ValueError: it is unknown, or does not play 2048 on 4x4 boards.
         ImportError: it needs an extra that is not installed.
     """
-    name, *settings = text.split(",")
+    name, *settings = name_and_pairs(text)
     if not agents.takes_seed(name):
         return _cached_player(text)
     is_seeded = any(each.startswith("seed=") for each in settings)
@@ -437,7 +438,7 @@ def _fill(options: Log, buckets: Buckets, bar: Any) -> None:
         for each in rounds:
             buckets.add(each)
             if not buckets.n_moves:
-                raise ValueError("no move is logged: skip is too large or share too small")
+                raise ValueError("no move is logged: --skip is too large or --share too small")
             bar.update(min(bar.total, _done(options, buckets)) - bar.n)
             bar.set_description(f"mean score {np.mean(each.scores):,.0f}")
             if _done(options, buckets) >= options.target:

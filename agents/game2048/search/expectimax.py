@@ -475,9 +475,9 @@ class ExpectimaxAgent(Agent):
         if depth is None:
             depth = MAX_DEPTH if is_limited else 3
         if not 1 <= (whole(depth) or 0) <= MAX_DEPTH:
-            raise ValueError(f"depth must be in 1..{MAX_DEPTH}, got {shown(depth)}")
+            raise ValueError(f"depth must be an integer in 1..{MAX_DEPTH}, got {shown(depth)}")
         if not 0 <= (-1 if whole(table_bits) is None else table_bits) <= 28:
-            raise ValueError(f"table_bits must be in 0..28, got {shown(table_bits)}")
+            raise ValueError(f"table_bits must be an integer in 0..28, got {shown(table_bits)}")
         check_network(net)
         self.network, self.depth = net, int(depth)
         self.seconds = checked("seconds", seconds, Seconds | None)

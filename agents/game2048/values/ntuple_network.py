@@ -370,7 +370,8 @@ def check_arrays(net: Network) -> None:
     """
     wrong = [name for name, is_right in _FIELDS.items() if not is_right(getattr(net, name, None))]
     if wrong:
-        raise ValueError(f"network must be made by `network` or `load`, got other {wrong}")
+        got = f"other {wrong}" if isinstance(net, Network) else shown(net)
+        raise ValueError(f"network must be made by `network` or `load`, got {got}")
     kind: Kind = "pruned" if net.is_pruned else "fixed" if net.fixed.size else "float"
     settings = {name: value for name, value in net.settings.items() if name != "fixed_point"}
     fitting = network_without_weights(kind, **settings)
@@ -474,8 +475,8 @@ def _check_tuples(tuples: str | Sequence[Sequence[int]], size: tuple[int, int]) 
         each = [whole(cell) for cell in islice(cells, 8)] if is_list else []
         if not 1 <= len(each) <= 7 or any(each.count(c) > 1 or c not in on_board for c in each):
             raise ValueError(
-                f"a tuple on a board of {size[0]}x{size[1]} must have 1 to 7 different cells of "
-                f"{on_board}, got {shown(cells)}; named tuples: {listed(TUPLES)}"
+                f"tuples must be lists of 1 to 7 different cells, those of a {size[0]}x{size[1]} board "
+                f"are {on_board}, got {shown(cells)}; named tuples: {listed(TUPLES)}"
             )
         checked.append([cell for cell in each if cell is not None])
     return checked

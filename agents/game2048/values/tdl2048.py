@@ -80,7 +80,11 @@ def _read_table(file: BinaryIO) -> tuple[list[int], Weights]:
 
 def _read(file: BinaryIO, layout: str) -> tuple[int, ...]:
     """Read integers of a `struct` format."""
-    return struct.unpack(layout, file.read(struct.calcsize(layout)))
+    size = struct.calcsize(layout)
+    data = file.read(size)
+    if len(data) < size:
+        raise ValueError("it is cut off")
+    return struct.unpack(layout, data)
 
 
 def _read_floats(file: BinaryIO, n: int) -> Weights:

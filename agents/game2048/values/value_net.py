@@ -184,7 +184,7 @@ class ValueNetAgent(Agent):
         symmetric: bool = False,
     ) -> None:
         if not 1 <= (whole(depth) or 0) <= MAX_DEPTH:
-            raise ValueError(f"depth must be in 1..{MAX_DEPTH}, got {shown(depth)}")
+            raise ValueError(f"depth must be an integer in 1..{MAX_DEPTH}, got {shown(depth)}")
         if value_scale is None:
             value_scale = scale_of(net) if isinstance(net, (str, Path)) else 1.0
         value_scale = checked("value_scale", value_scale, Positive)

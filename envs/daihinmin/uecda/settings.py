@@ -60,9 +60,9 @@ class ServerSettings:
     seats_per_address: int = N_SEATS
     """Maximum number of clients of one address in a match."""
     sharing_seconds: float = 0.5
-    """Time after which an address gets another seat of a match, or its first one if it opens more
-    than 30 connections in a quarter of a second, in seconds. An address that opens more than 150
-    gets no seat for five seconds."""
+    """Time in seconds that an address waits for another seat of a match. It waits for its first
+    seat, too, if it opens more than 30 connections in a quarter of a second, and five seconds if it
+    opens more than 150."""
 
     def client_match_seconds(self) -> float:
         """Return the time limit for all answers of a client in a match."""

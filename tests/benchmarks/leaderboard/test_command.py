@@ -201,8 +201,21 @@ def test_games_whose_weights_are_not_in_the_wheel_are_not_verified(
         {"2048": {"DQN": {"player": entry.player, "settings": entry.settings, "games": 1}}},
     )
     run("play", tmp_path)
+    assert f"skipped '2048/DQN': the wheel does not have" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="rows must be a folder with rows of these entries"):
+        run("verify", tmp_path)
+
+
+def test_entries_without_rows_are_named_but_not_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file_of(tmp_path, ENTRIES)
+    run("play", tmp_path, "--only", "random")
+    capsys.readouterr()
     run("verify", tmp_path)
-    assert capsys.readouterr().out == f"DQN: {why}\n"
+    printed = capsys.readouterr().out
+    assert "random, 2 of seed" in printed or "random, 1 of seed" in printed
+    assert "a table: has no rows\n" in printed
 
 
 def test_the_time_of_a_player_is_that_of_its_moves(monkeypatch: pytest.MonkeyPatch) -> None:

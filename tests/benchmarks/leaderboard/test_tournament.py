@@ -411,7 +411,7 @@ def test_a_full_disk_leaves_whole_rows_and_the_report(
     monkeypatch.setattr(durable_files, "append_to", appended)
     assert main(["tournament", *FIVE, "--cycles=9", "--games=2", f"--rows={file}"]) == 1
     shown = capsys.readouterr()
-    assert shown.out.startswith("2 games in 1 cycles") and len(read(file)) == 2
+    assert shown.out.startswith("2 games in 1 cycle;") and len(read(file)) == 2
     assert shown.err.endswith(f"error: {file}: No space left on device\n")
 
 
@@ -440,7 +440,7 @@ def test_rows_are_not_written_to_another_file(
     monkeypatch.setattr(tournament, "play_cycles", played)
     assert main(["tournament", *FIVE, "--cycles=3", "--games=2", f"--rows={file}"]) == 1
     shown = capsys.readouterr()
-    assert shown.out.startswith("2 games in 1 cycles") == (cycle == 1)
+    assert shown.out.startswith("2 games in 1 cycle;") == (cycle == 1)
     assert file.exists() == is_replaced and (not is_replaced or file.read_text() == "mine\n")
     assert len(read(tmp_path / "moved")) == 2 * cycle
     assert f"error: {file}: the file was removed or replaced during the" in shown.err
@@ -510,5 +510,5 @@ def test_rows_are_on_disk_when_their_cycle_ends(tmp_path: Path) -> None:
     assert run.returncode == 130
     assert "interrupted" in run.stderr
     assert "Traceback" not in run.stderr
-    assert run.stdout.startswith("3 games in 1 cycles")
+    assert run.stdout.startswith("3 games in 1 cycle;")
     assert len(read(file)) == 3
