@@ -475,8 +475,9 @@ def _check_tuples(tuples: str | Sequence[Sequence[int]], size: tuple[int, int]) 
         each = [whole(cell) for cell in islice(cells, 8)] if is_list else []
         if not 1 <= len(each) <= 7 or any(each.count(c) > 1 or c not in on_board for c in each):
             raise ValueError(
-                f"tuples must be lists of 1 to 7 different cells, those of a {size[0]}x{size[1]} board "
-                f"are {on_board}, got {shown(cells)}; named tuples: {listed(TUPLES)}"
+                "tuples must be lists of 1 to 7 different cells, those of a board of "
+                f"{size[0]}x{size[1]} are {on_board}, got {shown(cells)}; named tuples: "
+                f"{listed(TUPLES)}"
             )
         checked.append([cell for cell in each if cell is not None])
     return checked

@@ -201,7 +201,7 @@ def test_games_whose_weights_are_not_in_the_wheel_are_not_verified(
         {"2048": {"DQN": {"player": entry.player, "settings": entry.settings, "games": 1}}},
     )
     run("play", tmp_path)
-    assert f"skipped '2048/DQN': the wheel does not have" in capsys.readouterr().err
+    assert "skipped '2048/DQN': the wheel does not have" in capsys.readouterr().err
     with pytest.raises(ValueError, match="rows must be a folder with rows of these entries"):
         run("verify", tmp_path)
 
@@ -214,7 +214,7 @@ def test_entries_without_rows_are_named_but_not_wrong(
     capsys.readouterr()
     run("verify", tmp_path)
     printed = capsys.readouterr().out
-    assert "random, 2 of seed" in printed or "random, 1 of seed" in printed
+    assert "random, 3 of seed" in printed
     assert "a table: has no rows\n" in printed
 
 

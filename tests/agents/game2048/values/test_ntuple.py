@@ -399,9 +399,7 @@ def test_a_network_with_a_move_table_that_kernels_do_not_take_is_refused() -> No
 
 @pytest.mark.parametrize("tuples", [[np.array(1)], [[0, 1], np.array(5)], [np.float64(2)]])
 def test_a_tuple_is_a_list_of_cells(tuples: Any) -> None:
-    with pytest.raises(
-        ValueError, match="tuples must be lists of 1 to 7 different cells, those of a 4x4 board are"
-    ):
+    with pytest.raises(ValueError, match=r"those of a board of 4x4 are \[0, 1,"):
         network(tuples)
 
 
