@@ -128,8 +128,8 @@ def page(runs: dict[str, list[Row]]) -> str:
             "Networks of 4x6 tuples learn by backward TC(0.5) with one thread and seed 1, unless a "
             "setting says otherwise. ± is half of the 95% interval of a mean over games, and the "
             f"difference is that from *{next(iter(runs))}*. As each setting has one run, "
-            "differences of a few percent are not significant. Hours are those of one core, in part "
-            "while other programs ran. Evaluation games: "
+            "differences of a few percent are not significant. Hours are those of one core, "
+            "which other programs used, too, in some runs. Evaluation games: "
             f"{counts}. The last columns are the shares of greedy games that reach a tile.\n",
             table(runs) + "\n",
             "![Scores by moves learned](curves.svg)\n",
