@@ -77,7 +77,7 @@ def factory(path: str) -> Any:
     folder = os.getcwd()
     sys.path.insert(0, folder)  # before installed modules of the same name, as `python -m` has it
     try:
-        result = getattr(import_module(module), name, None)
+        found = import_module(module)
     except ImportError as error:
         if missing(error):
             raise  # a package of an extra
@@ -90,8 +90,9 @@ def factory(path: str) -> Any:
         raise ValueError(f"{path}: {error}") from error
     finally:
         sys.path.remove(folder)
+    result = getattr(found, name, None)
     if not callable(result):
-        file = getattr(sys.modules[module], "__file__", None) or "built in"
+        file = getattr(found, "__file__", None) or "built in"
         raise ValueError(f"{path}: {module} has no function or class {name!r} ({file})")
     return result
 
