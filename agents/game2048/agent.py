@@ -35,10 +35,11 @@ class Agent(ABC):
         Raises:
             ValueError: not words of boards of the player's size; for observations see `predict`.
         """
+        if getattr(boards, "ndim", 0) > 1:
+            raise ValueError(_not_words(boards.shape))
         array = check_words(boards, *self.size)
         if array.ndim > 1:
-            expected = "boards must be words, one or a list of them"
-            raise ValueError(f"{expected}, got shape {array.shape}: predict takes observations")
+            raise ValueError(_not_words(array.shape))
         return self._act(array.reshape(-1)).reshape(array.shape)
 
     @abstractmethod
@@ -81,3 +82,9 @@ class Agent(ABC):
                 f"these in one row or a batch of them, got {described(observation, given)}"
             )
         return self.act(words(array)), state
+
+
+def _not_words(shape: tuple[int, ...]) -> str:
+    """Return that an array is none of board words."""
+    expected = "boards must be board words, one or a list of them"
+    return f"{expected}, got shape {shape}: predict takes observations"

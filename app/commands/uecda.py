@@ -46,9 +46,8 @@ def _run(server: Server) -> int:
     """Play all matches and return the exit code."""
     try:
         asyncio.run(server.run())
-    except socket.gaierror as error:
-        host = shown(server.settings.host)
-        raise ValueError(f"host must be a known address, got {host}: {error.strerror}") from error
+    except (socket.gaierror, UnicodeError) as error:
+        raise ValueError(_unknown_host(server.settings.host, error)) from error
     except OSError as error:
         print_error(error)
         return 1
@@ -102,9 +101,7 @@ def join(options: Join) -> int:
         print_error(f"no server listens on {options.host}:{options.port}")
         return 1
     except (socket.gaierror, UnicodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        message = f"host must be a known address, got {shown(options.host)}: {reason}"
-        raise ValueError(message) from error
+        raise ValueError(_unknown_host(options.host, error)) from error
     except (OSError, ProtocolError) as error:
         print_error(error)
         return 1
@@ -112,6 +109,12 @@ def join(options: Join) -> int:
         return 130
     print(f"player {result.player}: {result.games} games, points {result.points}")
     return 0
+
+
+def _unknown_host(host: str, error: Exception) -> str:
+    """Return that a host has no address."""
+    reason = getattr(error, "strerror", None) or error
+    return f"host must be a known address, got {shown(host)}: {reason}"
 
 
 def _check(options: Join) -> None:

@@ -476,11 +476,7 @@ def check_words(words: Any, rows: int, cols: int) -> Words:
         is_wide = boards.dtype.kind in "iu" and boards.dtype.itemsize == 8
         fits = is_wide and not (boards.dtype.kind == "i" and (boards < 0).any())
     if not fits:
-        seen = boards.dtype != object and boards.ndim > 1
-        hint = ": rules.words makes words of exponents, predict takes observations" * seen
-        raise ValueError(
-            f"a board word must be an integer in 0..2**64 - 1, got {shown(words)}{hint}"
-        )
+        raise ValueError(f"a board word must be an integer in 0..2**64 - 1, got {shown(words)}")
     boards = np.require(boards, np.uint64, ["C", "W"])
     if boards.shape[-2:] == (rows, cols) and boards.any() and (boards <= MAX_EXPONENT).all():
         raise ValueError("boards must be board words, got exponents: see `rules.words`")
