@@ -176,13 +176,14 @@ def verify(args: Verify) -> None:
     pairs = [(entry, chunks) for entry in selected(args) if (chunks := with_seed(entry, args.seed))]
     if not pairs:
         raise ValueError(f"no entry plays games of seed {args.seed}")
+    files = [rows_file(args.rows, entry) for entry, _ in pairs]
+    if not any(file.exists() for file in files) and not all(lacks_weights(e) for e, _ in pairs):
+        raise ValueError(f"rows must be a folder with rows of these entries, got {args.rows}")
     checks = []
     for each in compared(pairs, args):
         checks.append(each._asdict())
         if not args.json:
             print(f"{each.games}: {each.result}")
-    if all(each["result"] == NO_ROWS for each in checks):
-        raise ValueError(f"rows must be a folder with rows of these entries, got {args.rows}")
     if args.json:
         print(json.dumps(checks, indent=1))
     n_wrong = sum(each["wrong"] for each in checks)
@@ -200,7 +201,7 @@ def compared(pairs: list[tuple[Entry, list[list[int]]]], args: Verify) -> Iterat
         if n_missing and lacks_weights(entry):
             yield Check(entry.name, NO_WEIGHTS, False)
         elif not rows:
-            yield Check(entry.name, NO_ROWS, False)
+            yield Check(entry.name, "has no rows", False)
         elif n_missing:
             yield Check(entry.name, f"{n_missing} of {len(chunks)} chunks are not played", True)
         elif entry.timed:
@@ -210,7 +211,6 @@ def compared(pairs: list[tuple[Entry, list[list[int]]]], args: Verify) -> Iterat
     yield from Workers(args.jobs, args.backend).as_they_end(calls)
 
 
-NO_ROWS = "has no rows"
 NO_WEIGHTS = "not played again, its weights are not in the wheel"
 
 
