@@ -3,7 +3,7 @@
 `KERNEL` and `INLINED` are arguments of `numba.njit`; `kernel` and `inlined` are decorators with
 them, for functions that are compiled for each type of their arguments. `prefetch` loads a table
 entry into the cache before it is needed; `pack_bits` is the processor's instruction PEXT, if it has
-one.
+one. `mixed` hashes a board.
 
 Kernels check nothing: an index out of range or an array that is too short is read and written
 beyond its end. Classes such as `NTupleAgent` and `NTupleLearner` check what they are given.
@@ -15,11 +15,14 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import llvmlite.binding as llvm
+import numpy as np
 from llvmlite import ir
 from numba import config, njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
+
+from afterstate.envs.words import Word
 
 KERNEL: dict[str, Any] = {"cache": True, "_nrt": False}
 """Arguments of `njit` for kernels that allocate nothing: without reference counting, which would
@@ -41,6 +44,13 @@ def inlined(function: _Function) -> _Function:
     """Compile a function into those that call it."""
     compiled: _Function = njit(**INLINED)(function)
     return compiled
+
+
+@inlined
+def mixed(board: Word) -> Word:
+    """Return a word whose low bits depend on all cells of a board, for hash tables."""
+    board = (board ^ board >> np.uint64(32)) * np.uint64(0x9E37_79B9_7F4A_7C15)
+    return board ^ board >> np.uint64(32)
 
 
 _WORD = ir.IntType(64)

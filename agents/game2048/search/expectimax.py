@@ -34,7 +34,7 @@ from pydantic import Field
 
 from afterstate.agents.config import Count, Seconds, ShareBelow1, checked
 from afterstate.agents.game2048.agent import Agent
-from afterstate.agents.game2048.kernels import kernel
+from afterstate.agents.game2048.kernels import kernel, mixed
 from afterstate.agents.game2048.values.ntuple import (
     best_move,
     prefetch_moves,
@@ -121,9 +121,7 @@ def _pack(value: float, depth: int, probability: float) -> Word:
 @kernel
 def _bucket(search: Search, key: Word) -> Word:
     """Return the index of a key's bucket."""
-    return (np.uint64(key) * np.uint64(0x9E37_79B9_7F4A_7C15)) >> np.uint64(32) & np.uint64(
-        len(search.table) - 1
-    )
+    return mixed(key) & np.uint64(len(search.table) - 1)
 
 
 @kernel
