@@ -11,15 +11,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
 from afterstate.agents.config import settings
 from afterstate.envs import json_files
 from afterstate.envs.commands import parse, run_process
+from afterstate.leaderboard import figures
 from afterstate.leaderboard.row_files import Row
 
 TITLES = {
@@ -64,24 +63,23 @@ def points(rows: Sequence[Row], name: str) -> Iterator[tuple[float, float, float
             yield row["n_moves"], value, 0
 
 
-def draw(runs: dict[str, list[Row]], out: Path) -> None:
-    """Draw the panels to a file."""
-    names = panels(runs)
-    figure, axes = plt.subplots(
-        1, len(names), figsize=(4.6 * len(names), 3.6), layout="constrained", squeeze=False
-    )
+def draw(runs: dict[str, list[Row]], out: Path, names: Sequence[str] = ()) -> None:
+    """Draw the panels of quantities, by default all, to a file."""
+    names = names or panels(runs)
+    size = (4.6 * len(names) + 2.5, max(3.6, 0.24 * len(runs)))
+    figure, axes = plt.subplots(1, len(names), figsize=size, layout="constrained", squeeze=False)
+    lines: dict[str, Any] = {}
     for panel, name in zip(axes[0], names, strict=True):
-        for run, rows in runs.items():
+        for i, (run, rows) in enumerate(runs.items()):
             if drawn := list(points(rows, name)):
-                moves, values, errors = zip(*drawn, strict=True)
-                panel.errorbar(moves, values, errors, marker="o", markersize=3, label=run)
+                style = {"color": f"C{i % 10}", "marker": "osv^D"[i // 10 % 5], "markersize": 3}
+                lines[run] = panel.errorbar(*zip(*drawn, strict=True), **style)
         panel.set_title(TITLES.get(name, f"mean score, {name} play"), fontsize=10)
         panel.set_xlabel("moves learned from")
         panel.grid(alpha=0.3)
-    axes[0, 0].legend()
+    figure.legend(lines.values(), lines, loc="outside right upper", fontsize="small")
     out.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(out, dpi=110)
-    plt.close(figure)
+    figures.save(figure, out)
 
 
 @settings

@@ -1,4 +1,4 @@
-"""Compare settings of learning, each alone with the first one, after the same moves.
+"""Compare settings of learning, each with a run that lacks this one only, after the same moves.
 
     python -m benchmarks.pretrained.study --runs out/study
     python -m benchmarks.pretrained.study --only restart --only "8x6, restart"
@@ -18,7 +18,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import Any
 
 from afterstate.agents.config import Count, settings
 from afterstate.agents.training import __main__ as training
@@ -26,11 +25,13 @@ from afterstate.agents.training.commands import markdown
 from afterstate.envs import json_files
 from afterstate.envs.commands import parse, run_process
 from afterstate.envs.messages import listed, shown
+from afterstate.leaderboard.machine import machine
 from afterstate.leaderboard.row_files import Row
 from benchmarks.pretrained import curves
 
 RUNS = json_files.read(Path(__file__).with_suffix(".json"))
-"""The settings of `afterstate train ntuple` by the name of the run."""
+"""By the name of a run its settings of `afterstate train ntuple`, and the run that it is compared
+with."""
 
 RESULTS = Path(__file__).parents[1] / "results" / "study"
 EVALUATE = "1:2000,2:200"
@@ -73,14 +74,15 @@ def learn(name: str, args: Args) -> None:
     """Play a run, or the rest of it, and write its rows to the results."""
     folder = args.runs / file_name(name)
     folder.mkdir(parents=True, exist_ok=True)
-    asked = folder / "asked.json"
-    asked.write_text(json.dumps(RUNS[name], indent=1) + "\n", encoding="utf-8")
-    words = ["ntuple", str(asked), "--out", str(folder), "--seed", "1", "--moves", str(args.moves)]
-    words += ["--evaluate", args.evaluate, "--evaluate-every", str(args.moves // 4)]
+    config = folder / "config.json"
+    config.write_text(json.dumps(RUNS[name]["settings"], indent=1) + "\n", encoding="utf-8")
+    options = ["--out", str(folder), "--seed", "1", "--threads", "1", "--moves", str(args.moves)]
+    options += ["--evaluate", args.evaluate, "--evaluate-every", str(args.moves // 4)]
     resume = ["--resume"] if (folder / "learner.npz").exists() else []
     print(f"{name}:", flush=True)
-    training.main([*words, *resume])
-    rows = json_files.rows(folder / "rows.jsonl")
+    training.main(["ntuple", str(config), *options, *resume])
+    run = {"threads": 1, "seed": 1, "machine": machine()}
+    rows = [{**row, **run} for row in json_files.rows(folder / "rows.jsonl")]
     json_files.write_rows(args.out / f"{file_name(name)}.jsonl", rows)
 
 
@@ -90,47 +92,61 @@ def ended(args: Args) -> dict[str, list[Row]]:
     return {name: each for name, each in rows.items() if each}
 
 
-def difference(row: Row, first: Row, depth: str) -> str:
-    """Return the difference of mean scores from the first run, with its 95% interval."""
-    mean = row[depth]["mean"] - first[depth]["mean"]
-    half = math.hypot(row[depth]["interval"], first[depth]["interval"])
+def difference(row: Row, other: Row | None, depth: str) -> str:
+    """Return the difference of two mean scores with its 95% interval; empty without another row."""
+    if other is None:
+        return ""
+    mean = row[depth]["mean"] - other[depth]["mean"]
+    half = math.hypot(row[depth]["interval"], other[depth]["interval"])
     return f"{mean:+,.0f} ± {half:,.0f}"
 
 
+def depth_name(depth: str) -> str:
+    """Return how the games of a depth are played."""
+    return "greedy" if depth == "1-ply" else depth
+
+
 def table(runs: dict[str, list[Row]]) -> str:
-    """Return the last scores of the runs, with differences from the first run in the table."""
+    """Return the last scores of the runs, with differences from those that they are compared with.
+
+    Raises:
+        ValueError: runs have other moves or evaluation games than the first one.
+    """
     last = {name: rows[-1] for name, rows in runs.items()}
-    first = next(iter(last.values()))
-    depths = [name for name in first if name.endswith("-ply")]
-    head = ["setting", "moves", "hours"]
+    games = {name: (round(row["n_moves"], -7), n_games(row)) for name, row in last.items()}
+    for name, each in games.items():
+        if each != next(iter(games.values())):
+            raise ValueError(f"{name} must have the moves and games of the other runs, got {each}")
+    depths = list(n_games(next(iter(last.values()))))
+    head = ["setting", "compared with"]
     for depth in depths:
-        head += [depth, "difference"]
-    head += TILES
+        head += [depth_name(depth), "difference"]
     body = []
     for name, row in last.items():
-        line = [name, f"{row['n_moves']:.2g}", f"{row['seconds'] / 3600:.2f}"]
+        against = RUNS[name].get("against", "")
+        line = [name, against]
         for depth in depths:
-            score = row[depth]
-            line += [f"{score['mean']:,.0f} ± {score['interval']:,.0f}"]
-            line += ["" if row is first else difference(row, first, depth)]
+            line += [f"{row[depth]['mean']:,.0f} ± {row[depth]['interval']:,.0f}"]
+            line += [difference(row, last.get(against), depth)]
         body.append([*line, *(f"{row['1-ply']['reached'][tile]:.1%}" for tile in TILES)])
-    return markdown(head, body)
+    return markdown([*head, *TILES], body)
 
 
 def page(runs: dict[str, list[Row]]) -> str:
     """Return the page of the results."""
-    names = {name: json.dumps(RUNS[name]) for name in runs}
-    games = {depth: each["n_games"] for depth, each in _scores(next(iter(runs.values()))[-1])}
-    counts = ", ".join(f"{n:,} by {depth} play" for depth, n in games.items())
+    names = {name: json.dumps(RUNS[name]["settings"]) for name in runs}
+    last = next(iter(runs.values()))[-1]
+    counts = " and ".join(f"{n:,} {depth_name(depth)}" for depth, n in n_games(last).items())
     return "\n".join(
         [
             "# What settings of learning are worth\n",
-            "Networks of 4x6 tuples learn by backward TC(0.5) with one thread and seed 1, unless a "
-            "setting says otherwise. ± is half of the 95% interval of a mean over games, and the "
-            f"difference is that from *{next(iter(runs))}*. As each setting has one run, "
-            "differences of a few percent are not significant. Hours are those of one core, "
-            "which other programs used, too, in some runs. Evaluation games: "
-            f"{counts}. The last columns are the shares of greedy games that reach a tile.\n",
+            "Networks of [4x6 tuples](../../../docs/players.md#n-tuple-networks) learn by backward "
+            f"[TC(0.5)](../../../docs/learning.md) from {last['n_moves']:.2g} moves with one "
+            "thread and seed 1, unless a setting says otherwise. Each run is compared with one "
+            "that lacks its last setting. ± is half of the 95% interval of a mean over "
+            f"games ({counts}). It does not cover other seeds: each setting has one run, so "
+            "differences of a few percent are not significant. The last columns are the shares of "
+            "greedy games that reach a tile.\n",
             table(runs) + "\n",
             "![Scores by moves learned](curves.svg)\n",
             "| setting | of `afterstate train ntuple` |\n| --- | --- |",
@@ -140,9 +156,9 @@ def page(runs: dict[str, list[Row]]) -> str:
     )
 
 
-def _scores(row: Row) -> list[tuple[str, Any]]:
-    """Return the scores of a row by their depths."""
-    return [(name, each) for name, each in row.items() if name.endswith("-ply")]
+def n_games(row: Row) -> dict[str, int]:
+    """Return the numbers of evaluation games of a row by their depths."""
+    return {name: each["n_games"] for name, each in row.items() if name.endswith("-ply")}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -161,7 +177,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not runs:
         raise SystemExit(f"{args.out} has no rows: let a run learn first")
     (args.out / "README.md").write_text(page(runs), encoding="utf-8")
-    curves.draw(runs, args.out / "curves.svg")
+    curves.draw(runs, args.out / "curves.svg", [*n_games(next(iter(runs.values()))[-1])])
     print(table(runs))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from afterstate.agents.config import from_dict
 from afterstate.agents.game2048.learning.runs import NTupleRun
 from afterstate.envs import json_files
 from afterstate.leaderboard.row_files import Row
-from benchmarks.pretrained import study
+from benchmarks.pretrained import curves, study
 
 
 def row(mean: float, interval: float) -> Row:
@@ -25,15 +26,47 @@ def row(mean: float, interval: float) -> Row:
 
 @pytest.mark.parametrize("name", study.RUNS)
 def test_settings_are_those_of_learners(name: str) -> None:
-    from_dict(study.RUNS[name], NTupleRun)
+    run = from_dict(study.RUNS[name]["settings"], NTupleRun)
+    tiny = replace(run.network, tuples=[[0, 1]], size=(2, 2))
+    assert replace(run, network=tiny).new().n_moves == 0
     assert Path(study.file_name(name)).name == study.file_name(name)
 
 
-def test_differences_are_from_the_first_run() -> None:
-    lines = study.table({"one stage": [row(1, 1), row(1_000, 30)], "restart": [row(1_200, 40)]})
-    first, second = lines.splitlines()[2:]
-    assert first == "| one stage | 1e+03 | 0.50 | 1,000 ± 30 |  | 25.0% | 25.0% | 25.0% |"
-    assert f"| 1,200 ± 40 | +200 ± {math.hypot(30, 40):.0f} |" in second
+def test_differences_are_from_the_run_that_lacks_the_setting() -> None:
+    runs = {"one stage": [row(1, 1), row(1_000, 30)], "restart": [row(1_200, 40)]}
+    runs |= {"8x6, restart": [row(1_500, 60)], "lambda 0": [row(900, 40)]}
+    lines = study.table(runs).splitlines()[2:]
+    reached = "25.0% | 25.0% | 25.0% |"
+    half = math.hypot(30, 40)
+    assert lines == [
+        f"| one stage |  | 1,000 ± 30 |  | {reached}",
+        f"| restart | one stage | 1,200 ± 40 | +200 ± {half:.0f} | {reached}",
+        f"| 8x6, restart | restart | 1,500 ± 60 | +300 ± {math.hypot(40, 60):.0f} | {reached}",
+        f"| lambda 0 | one stage | 900 ± 40 | -100 ± {half:.0f} | {reached}",
+    ]
+    del runs["one stage"]
+    assert f"| restart | one stage | 1,200 ± 40 |  | {reached}" in study.table(runs)
+
+
+def test_runs_of_other_lengths_are_not_compared() -> None:
+    longer = {**row(1, 1), "n_moves": 2e9}
+    with pytest.raises(ValueError, match=r"restart must have the moves and games of the other"):
+        study.table({"one stage": [row(1, 1)], "restart": [longer]})
+
+
+def test_the_runs_are_compared_with_runs_of_one_setting_less() -> None:
+    compared = {name: run["against"] for name, run in study.RUNS.items() if "against" in run}
+    assert set(study.RUNS) - set(compared) == {"one stage"}
+    assert set(compared.values()) <= set(study.RUNS)
+
+
+def test_a_figure_of_all_runs_has_a_line_of_its_own_for_each(tmp_path: Path) -> None:
+    runs = {name: [row(1_000 + i, 30)] for i, name in enumerate(study.RUNS)}
+    curves.draw(runs, tmp_path / "curves.svg", ["1-ply"])
+    drawn = (tmp_path / "curves.svg").read_text()
+    assert all(f"<!-- {name} -->" in drawn for name in runs)
+    curves.draw(runs, tmp_path / "again.svg", ["1-ply"])
+    assert (tmp_path / "again.svg").read_text() == drawn
 
 
 def test_unknown_runs_are_named() -> None:
@@ -54,4 +87,5 @@ def test_a_run_is_learned_once_and_its_rows_kept(
     study.main(words)
     assert json_files.rows(tmp_path / "out" / "restart.jsonl") == rows
     assert "| restart | " in capsys.readouterr().out
+    assert rows[0]["threads"] == rows[0]["seed"] == 1 and "cpu" in rows[0]["machine"]
     assert '`{"learner": {"restart": 10}}`' in (tmp_path / "out" / "README.md").read_text()
