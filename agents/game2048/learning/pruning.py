@@ -220,17 +220,14 @@ def prune(options: Prune) -> None:
     """Count uses, select the weights, write the file, and print its size."""
     from tqdm import tqdm
 
-    downgrade = options.downgrade
-    if downgrade is not None:
-        downgrade = exponent_of("downgrade", downgrade)
     net = pruned.expand(load(options.network))
+    if options.downgrade is not None:
+        net = net._replace(downgrade=exponent_of("downgrade", options.downgrade))
     durable_files.check_writable(options.small)
     with tqdm(total=options.games, unit=" games") as bar:
         uses = count_uses(net, options.games, options.seed, bar.update, options.depth)
     selected = most_used(net, uses, options.weights)
     steps = steps_by_uses(net, uses, selected, options.step)
-    if downgrade is not None:
-        net = net._replace(downgrade=downgrade)
     save_pruned(net, options.small, selected, options.step, steps)
     size = options.small.stat().st_size
     print(f"{options.small}: {selected.size:,} of {net.weights.size:,} weights, {size:,} bytes")
