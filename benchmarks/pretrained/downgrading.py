@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from afterstate import agents
 from afterstate.agents.config import Count, settings
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
@@ -26,6 +25,7 @@ from afterstate.agents.training.run import EVALUATION_SEED, half_interval
 from afterstate.envs import json_files
 from afterstate.envs.commands import parse, run_process
 from afterstate.leaderboard.machine import machine
+from benchmarks.pretrained.ntuple import network_of
 
 RESULT = Path(__file__).parents[1] / "results" / "downgrading.jsonl"
 NEVER = 16
@@ -81,10 +81,7 @@ class Args:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
     args = parse(Args, "python -m benchmarks.pretrained.downgrading", arguments)
-    player = agents.find(args.player)
-    if not isinstance(getattr(player, "network", None), Network):
-        raise ValueError(f"player must have an N-tuple network, got {args.player!r}")
-    row = gain(player.network, args.depth, args.games)
+    row = gain(network_of(args.player), args.depth, args.games)
     print(
         f"without {row['without']:,}, with {row['with']:,}: {row['gain']:+,} ± {row['interval']:,} "
         f"({row['games']:,} pairs of games, {row['different']:,} of them differ)"

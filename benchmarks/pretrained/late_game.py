@@ -1,7 +1,7 @@
 """Scores that an N-tuple network expects late in its games, and those that it reaches.
 
-    python -m benchmarks.pretrained.late_game out/run/learner.npz --games 1000
-    python -m benchmarks.pretrained.late_game out/run/learner.npz --games 60 --depth 2
+    python -m benchmarks.pretrained.late_game --player out/run/learner.npz
+    python -m benchmarks.pretrained.late_game --games 200 --depth 2
 
 A line is a score that games pass: how many do, what the network expects to score from there on, and
 what it scores, both as means. A network that expects games to end soon plays carelessly, so they
@@ -20,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 from tqdm import trange
 
-from afterstate import agents
 from afterstate.agents.config import Count, settings
 from afterstate.agents.game2048.learning.runs import MAX_MOVES
 from afterstate.agents.game2048.learning.self_play import Play, play_path
@@ -33,7 +32,9 @@ from afterstate.envs import json_files
 from afterstate.envs.commands import parse, run_process
 from afterstate.envs.game2048.rules import field, spawn
 from afterstate.envs.words import seed_word
+from afterstate.leaderboard.games import fingerprint
 from afterstate.leaderboard.machine import machine
+from benchmarks.pretrained.ntuple import network_of
 
 RESULT = Path(__file__).parents[1] / "results" / "late_game.jsonl"
 STEP = 20_000
@@ -95,8 +96,8 @@ def lines(net: Network, depth: int, n_games: int) -> list[dict[str, Any]]:
 class Args:
     """Compare what a network expects to score late in games with what it scores."""
 
-    network: Path
-    """File of a network or a learner."""
+    player: str = "ntuple"
+    """Player whose network plays, by its name or file."""
     games: Count = 1_000
     """Games."""
     depth: Count = 1
@@ -108,12 +109,14 @@ class Args:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
     args = parse(Args, "python -m benchmarks.pretrained.late_game", arguments)
-    measured = lines(agents.load(args.network).network, args.depth, args.games)
+    net = network_of(args.player)
+    measured = lines(net, args.depth, args.games)
     print(f"{'score':>9} {'games':>7} {'expected':>9} {'scored':>9}")
     for line in measured:
         print(f"{line['score']:9,} {line['games']:7,} {line['expected']:9,} {line['scored']:9,}")
     row = {
-        "network": args.network.name,
+        "player": args.player,
+        "weights": fingerprint(net),
         "depth": args.depth,
         "games": args.games,
         "lines": measured,

@@ -12,12 +12,27 @@ import json
 import sys
 from collections.abc import Sequence
 
+from afterstate import agents
 from afterstate.agents.config import Count, settings
 from afterstate.agents.game2048 import players
 from afterstate.agents.game2048.learning.ntuple_learner import evaluate
 from afterstate.agents.game2048.values.ntuple_file import load
+from afterstate.agents.game2048.values.ntuple_network import Network
 from afterstate.envs.commands import parse, run_process
+from afterstate.envs.messages import shown
 from afterstate.leaderboard.machine import machine
+
+
+def network_of(player: str) -> Network:
+    """Return the N-tuple network of a player, given by its name or file.
+
+    Raises:
+        ValueError: it has none.
+    """
+    network = getattr(agents.find(player), "network", None)
+    if not isinstance(network, Network):
+        raise ValueError(f"player must have an N-tuple network, got {shown(player)}")
+    return network
 
 
 @settings

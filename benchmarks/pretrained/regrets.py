@@ -3,9 +3,10 @@
     python -m benchmarks.pretrained.regrets
     python -m benchmarks.pretrained.regrets depth=4 nodes=500 --positions 500
 
-Positions are drawn from games of the 3-ply search. The regret of a move is its value below the best
-one, both by the deep search, which trusts the same network; regrets compare searches, they are no
-points of games. A JSON row is appended to the results.
+Positions are drawn from games of the 2-ply search, the same number from each. The regret of a move
+is its value below the best one, both by the deep search, which trusts the same network; regrets
+compare searches, they are no points of games. Intervals are over games. A JSON row is appended to
+the results.
 """
 
 from __future__ import annotations
@@ -20,18 +21,19 @@ import numpy as np
 import numpy.typing as npt
 from tqdm import tqdm
 
-from afterstate import agents
 from afterstate.agents.config import Count, Positive, Whole, settings
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
-from afterstate.agents.game2048.values.ntuple_network import Network
+from afterstate.agents.game2048.values.ntuple_network import Indices, Network
 from afterstate.agents.training.commands import markdown
 from afterstate.envs import json_files
 from afterstate.envs.commands import parse, run_process
 from afterstate.envs.options import POSITIONAL, settings_of
-from afterstate.envs.words import Words
+from afterstate.envs.words import Word, Words
+from afterstate.leaderboard.games import fingerprint
 from afterstate.leaderboard.machine import machine
 from benchmarks.experiments.cells import mean_regret, mean_text
+from benchmarks.pretrained.ntuple import network_of
 
 RESULT = Path(__file__).parents[1] / "results" / "search_regrets.jsonl"
 SEARCHES = (
@@ -44,11 +46,20 @@ LARGEST = 3000.0
 
 
 def positions(net: Network, n_games: int, n: int, seed: int) -> Words:
-    """Return positions drawn from games of the 3-ply search, `uint64[n]`."""
-    boards: list[Words] = []
-    play(ExpectimaxAgent(net, 3), n_games, seed, watch=lambda _, words, __: boards.append(words))
-    sample: Words = np.random.default_rng(seed).choice(np.concatenate(boards), n)
-    return sample
+    """Return different positions of each game of the 2-ply search, `uint64[n_games, n]`.
+
+    Raises:
+        ValueError: a game has fewer positions.
+    """
+    games: list[list[Word]] = [[] for _ in range(n_games)]
+
+    def watch(indices: Indices, boards: Words, _: Indices) -> None:
+        for i, board in zip(indices, boards, strict=True):
+            games[i].append(board)
+
+    play(ExpectimaxAgent(net, 2), n_games, seed, watch=watch)
+    rng = np.random.default_rng(seed)
+    return np.array([rng.choice(np.array(game), n, replace=False) for game in games])
 
 
 def regret(
@@ -59,21 +70,22 @@ def regret(
     Args:
         net: values the afterstates at the end.
         search: settings of `ExpectimaxAgent`, such as `depth=4,cutoff=1e-3`.
-        boards: the positions.
-        values: of their moves by the deep search, `float64[n, 4]`.
+        boards: the positions, `uint64[games, n]`.
+        values: of their moves by the deep search, `float64[games, n, 4]`.
     """
     player = ExpectimaxAgent(net, **settings_of(search.split(",")))
-    player.act(boards[:1])
+    player.act(boards[0, :1])
     before, start = player.n_searched, time.process_time()
-    actions = player.act(boards)
-    seconds, n = time.process_time() - start, len(boards)
-    lost = values.max(axis=1) - values[np.arange(n), actions]
+    actions = player.act(boards.reshape(-1)).reshape(*boards.shape, 1)
+    seconds = time.process_time() - start
+    lost = values.max(axis=2) - np.take_along_axis(values, actions, 2)[..., 0]
     return {
         "search": search,
-        "us": round(1e6 * seconds / n, 1),
-        "nodes": round((player.n_searched - before) / n, 1),
-        **mean_regret(np.minimum(lost, LARGEST)),
+        "us": round(1e6 * seconds / boards.size, 1),
+        "nodes": round((player.n_searched - before) / boards.size, 1),
+        **mean_regret(np.minimum(lost, LARGEST).mean(axis=1)),
         "best": round(float((lost == 0).mean()), 4),
+        "beyond": round(float((lost > LARGEST).mean()), 5),
     }
 
 
@@ -85,10 +97,10 @@ class Args:
     """Settings of searches, such as depth=4,cutoff=1e-3."""
     player: str = "ntuple"
     """Player whose network is searched, by its name or file."""
-    games: Count = 16
+    games: Count = 100
     """Games from which positions are drawn."""
-    positions: Count = 2_000
-    """Number of positions."""
+    positions: Count = 20
+    """Positions of each game."""
     depth: Count = 7
     """Depth of the deep search."""
     cutoff: Positive = 2e-5
@@ -102,10 +114,10 @@ class Args:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
     args = parse(Args, "python -m benchmarks.pretrained.regrets", arguments)
-    net: Network = agents.find(args.player).network
+    net = network_of(args.player)
     boards = positions(net, args.games, args.positions, args.seed)
     deep = ExpectimaxAgent(net, args.depth, cutoff=args.cutoff, table_bits=18)
-    values = np.concatenate([deep.evaluate(each) for each in tqdm(np.split(boards, len(boards)))])
+    values = np.array([deep.evaluate(each) for each in tqdm(boards, unit=" games")])
     lines = [regret(net, search, boards, values) for search in tqdm(args.searches)]
     cells = [
         [
@@ -114,12 +126,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
             f"{each['nodes']:,.0f}",
             mean_text(each),
             f"{each['best']:.1%}",
+            f"{each['beyond']:.2%}",
         ]
         for each in lines
     ]
-    print(markdown(["search", "time per move", "nodes", "regret", "best move"], cells))
+    head = ["search", "time per move", "nodes", "regret", "best move", f"beyond {LARGEST:,.0f}"]
+    print(markdown(head, cells))
     about = {name: getattr(args, name) for name in ("player", "games", "positions", "depth")}
-    row = {**about, "cutoff": args.cutoff, "seed": args.seed, "lines": lines}
+    about |= {"weights": fingerprint(net), "cutoff": args.cutoff, "seed": args.seed}
+    row = {**about, "largest": LARGEST, "lines": lines}
     json_files.append(args.out, [{**row, "machine": machine()}])
 
 

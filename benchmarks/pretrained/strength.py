@@ -11,19 +11,24 @@ from __future__ import annotations
 
 import csv
 import math
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import linear_regression
 from typing import Any, NamedTuple
 
 from matplotlib import pyplot as plt
 
+from afterstate.agents.config import settings
 from afterstate.envs import json_files
+from afterstate.envs.commands import parse, run_process
 from afterstate.leaderboard.figures import save
 
 RESULTS = Path(__file__).parents[1] / "results"
 
-EARLY = 1e9
-"""Moves of the run `early`, with whose weights `early_end` begins."""
+BASE, EARLY, JOINED = 4e9, 1e9, 14e9
+"""Moves before `late`, which begins with the weights of `base`, before `early_end`, which begins
+with those of `early`, and before the network that is joined of `late` and `early_end`."""
 
 LEARNED = [(4e10, 324_710)]
 """Greedy scores of Jaskowski (2018) by moves learned."""
@@ -99,18 +104,27 @@ def draw(runs: dict[str, list[Point]], path: Path) -> None:
     save(figure, path)
 
 
-def main() -> None:
-    """Draw the figure and print the slopes."""
-    base, late = greedy_scores("base"), greedy_scores("late", before=4e9)
+@settings
+class Args:
+    """Draw the strength of the N-tuple players and print slopes."""
+
+    out: Path = RESULTS / "ntuple_network" / "strength.svg"
+    """Figure to write."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line."""
+    args = parse(Args, "python -m benchmarks.pretrained.strength", arguments)
+    base, late = greedy_scores("base"), greedy_scores("late", before=BASE)
     runs = {
         "first network": base + late,
         "second network": greedy_scores("early_end", before=EARLY),
-        "joined": greedy_scores("joined", before=14e9),
+        "joined": greedy_scores("joined", before=JOINED),
     }
-    draw(runs, RESULTS / "ntuple_network" / "strength.svg")
+    draw(runs, args.out)
     for name, points in (("its first 4e9 moves", base), ("first network", base + late)):
         print(f"{name}: {slope(points):,.0f} points for ten times as many moves")
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run_process(main))

@@ -60,11 +60,21 @@ def test_the_command_prints_and_keeps_a_line_for_each_score(
     monkeypatch.setattr(late_game, "STEP", 200)
     save(filled(3), tmp_path / "net.npz")
     out = tmp_path / "rows.jsonl"
-    late_game.main([str(tmp_path / "net.npz"), "--games", "20", "--out", str(out)])
+    words = ["--player", str(tmp_path / "net.npz"), "--games", "20", "--out", str(out)]
+    late_game.main(words)
     row = json.loads(out.read_text())
-    assert (row["network"], row["depth"], row["games"]) == ("net.npz", 1, 20)
+    assert (row["player"], row["depth"], row["games"]) == (str(tmp_path / "net.npz"), 1, 20)
     scores = play(NTupleAgent(filled(3)), 20, EVALUATION_SEED).scores
     passed = [int((scores > line["score"]).sum()) for line in row["lines"]]
     assert [line["games"] for line in row["lines"]] == passed
     printed = capsys.readouterr().out.splitlines()
     assert len(printed) == 1 + len(row["lines"])
+    save(filled(4), tmp_path / "net.npz")
+    late_game.main(words)
+    other = json.loads(out.read_text().splitlines()[1])
+    assert other["weights"] != row["weights"]
+
+
+def test_a_player_without_a_network_is_refused() -> None:
+    with pytest.raises(ValueError, match="player must have an N-tuple network, got 'reward'"):
+        late_game.main(["--player", "reward"])
