@@ -51,8 +51,8 @@ NOTES = {
     "over the seeds that both players have played. Players whose lead is not significant cannot be "
     "ranked. "
     "*batch*: games played in parallel, which is faster with neural networks. The N-tuple network "
-    "plays whole games in compiled code; the others return one move per call. Blank: never "
-    "reached.",
+    "and expectimax play whole games in compiled code; the others return one move per call. Blank: "
+    "never reached.",
     "daihinmin": "Points are per 100 games; ± and leads are 95% confidence intervals over cycles "
     "of 100 games. Players whose lead is not significant cannot be ranked. Always at the table: "
     "{opponents}; *before* one of them is the share of games finished before it.",
