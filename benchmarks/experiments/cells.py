@@ -27,7 +27,8 @@ from afterstate.leaderboard.row_files import Row
 
 def name(cell: Row) -> str:
     """Return a text that identifies a cell, and the same text for its row."""
-    return json.dumps([cell.get(key) for key in ("group", "player", "settings", "games")])
+    keys = ("group", "player", "settings", "games", "network_sha256")
+    return json.dumps([cell.get(key) for key in keys])
 
 
 def latest(path: Path, cells: Iterable[Row]) -> list[Row]:

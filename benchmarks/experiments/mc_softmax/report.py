@@ -7,7 +7,6 @@ import math
 
 from matplotlib import pyplot as plt
 
-from afterstate.agents.config import current_names
 from afterstate.agents.training.commands import markdown
 from afterstate.envs import json_files
 from afterstate.leaderboard import figures
@@ -34,7 +33,7 @@ TEXTS = ("text.md", "verdicts.md", "added.md", "readings.md")
 
 NETWORKS = {
     "ntuple": "the N-tuple network",
-    "ntuple, asked": "the N-tuple network, boards in one batch",
+    "ntuple, batched": "the N-tuple network, boards in one batch",
     "value-net": "CNN22",
 }
 
@@ -105,7 +104,7 @@ def by_kind(played: list[Row]) -> dict[str, list[Row]]:
     """Return rows by their selection, the value of unvisited outcomes, and the size of batches."""
     groups: dict[str, list[Row]] = {}
     for row in played:
-        options = current_names(row["settings"])
+        options = row["settings"]
         kind = f"{options['select']}, unvisited: {options['unvisited']}"
         kind = PAPER if kind == "L-max, unvisited: outcomes" else kind
         leaves = f", batches of {options['leaves']} leaves" if "leaves" in options else ""
@@ -118,7 +117,7 @@ def by_settings(measure: Measure, group: str) -> str:
     heads = ["regret", "best moves, %"] if measure == "regrets" else ["mean score"]
     body = []
     for row in rows(measure, group):
-        options = {k: v for k, v in current_names(row["settings"]).items() if k != "network"}
+        options = {k: v for k, v in row["settings"].items() if k != "network"}
         text = ", ".join(f"{name} {value}" for name, value in options.items())
         network = NETWORKS[row["settings"].get("network", "ntuple")]
         best = [f"{100 * row['best_moves']:.1f}"] if measure == "regrets" else []

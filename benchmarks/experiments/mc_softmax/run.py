@@ -23,7 +23,6 @@ import json
 import sys
 import time
 from collections.abc import Sequence
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,7 +31,7 @@ import numpy.typing as npt
 from tqdm import tqdm
 
 from afterstate import agents
-from afterstate.agents.config import Backend, Jobs, Positive, current_names, from_dict, settings
+from afterstate.agents.config import Backend, Jobs, Positive, from_dict, settings
 from afterstate.agents.game2048 import players
 from afterstate.agents.game2048.learning import play_logs
 from afterstate.agents.game2048.learning.runs import SearchValueRun
@@ -52,12 +51,13 @@ from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.cells import fill, mean_regret, play_games
 from benchmarks.experiments.mc_softmax import report
 from benchmarks.experiments.mc_softmax.settings import (
-    PRETRAINED,
     RESULTS,
     LearnerPlan,
     cells,
+    check_network,
     learners,
     load_settings,
+    network_name,
     select_groups,
 )
 
@@ -102,28 +102,26 @@ class BatchedNetwork:
 def make_player(cell: Row, **changes: Any) -> Any:
     """Return the player of a cell, with some settings changed."""
     options = {**cell["settings"], **changes}
-    if is_neural(cell):
+    if network_name(cell) == "value-net":
         options["bf16"] = has_bfloat16()
-    elif options.get("network") == "ntuple, asked":
+    elif options.get("network") == "ntuple, batched":
         options["network"] = BatchedNetwork()
-    return agents.make(cell["player"], **current_names(options))
-
-
-def is_neural(cell: Row) -> bool:
-    """Return True if a player has the pretrained neural network."""
-    return "value-net" in (cell["player"], cell["settings"].get("network"))
+    return agents.make(cell["player"], **options)
 
 
 def network_fields(cell: Row) -> Row:
-    """Return the fields of a row that describe the network; limit torch to one thread."""
-    file = PRETRAINED / ("value.safetensors" if is_neural(cell) else "ntuple.npz")
-    fields: Row = {"network_sha256": sha256(file.read_bytes()).hexdigest()[:16]}
-    if is_neural(cell):
-        import torch
+    """Return the fields of a row that describe its network; limit torch to one thread.
 
-        torch.set_num_threads(1)
-        fields["bits"] = 16 if has_bfloat16() else 32
-    return fields
+    Raises:
+        ValueError: the installed network is not that of the cell.
+    """
+    check_network(network_name(cell))
+    if network_name(cell) == "ntuple":
+        return {}
+    import torch
+
+    torch.set_num_threads(1)
+    return {"bits": 16 if has_bfloat16() else 32}
 
 
 def record_settings(path: Path, options: Row) -> None:
@@ -140,7 +138,7 @@ def record_settings(path: Path, options: Row) -> None:
 
 def logged_boards(log: Path, options: Row) -> Words:
     """Return boards of games, `uint64[n]`; the games are played if there is no log."""
-    record_settings(log.with_suffix(".asked.json"), options)
+    record_settings(log.with_suffix(".config.json"), options)
     if not log.exists():
         words = ["--player", options["player"], "--games", str(options["games"]), "--skip", "0"]
         words += ["--share", str(options["share"]), "--seed", str(options["seed"])]
@@ -217,9 +215,7 @@ def learn_temperature(args: Args) -> None:
     """Learn the temperature of selection from searches of other positions."""
     options = load_settings()["temperature"]
     boards = logged_boards(args.runs / "temperature.npy", options["positions"])
-    player = MCSoftmaxAgent(
-        load(players.PRETRAINED), MCSoftmaxSettings(**current_names(options["searches"]))
-    )
+    player = MCSoftmaxAgent(load(players.PRETRAINED), MCSoftmaxSettings(**options["searches"]))
     temperature = round(learned_temperature(player, boards), 4)
     row = {**options, "boards": len(boards), "temperature": temperature, "machine": machine()}
     RESULTS.mkdir(parents=True, exist_ok=True)
@@ -274,7 +270,9 @@ def train(place: Path, plan: LearnerPlan) -> None:
     last = (json_files.rows(place / "rows.jsonl") or [{"n_moves": 0}])[-1]
     if "diverged" in last or last["n_moves"] >= plan.moves:
         return
-    file = place / "asked.json"
+    if "start" in plan.settings:
+        check_network("ntuple")
+    file = place / "config.json"
     record_settings(file, plan.settings)
     resume = ["--resume"] if checkpoint(place, plan).exists() else []
     options = ["--moves", f"{plan.moves:.0f}", "--evaluate-every", str(plan.every)]
@@ -307,7 +305,7 @@ def play_by_search(place: Path, plan: LearnerPlan) -> None:
     done = [(row["n_moves"], row["search_play"]["n_games"]) for row in json_files.rows(path)]
     if (learner.n_moves, n_games) not in done:
         options = {"network": learner.model.player(), **plan.settings["search"]}
-        player = agents.make("mc-softmax", **current_names(options))
+        player = agents.make("mc-softmax", **options)
         result = summary(play(player, n_games, EVALUATION_SEED))
         json_files.write_rows(path, [{"n_moves": learner.n_moves, "search_play": result}])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterator, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -15,6 +16,9 @@ from afterstate.leaderboard.row_files import Row
 HERE = Path(__file__).parent
 RESULTS = Path(__file__).parents[2] / "results" / "experiments" / "mc_softmax"
 PRETRAINED = Path(str(game2048.__file__)).parent / "pretrained"
+
+FILES = {"ntuple": "ntuple.npz", "value-net": "value.safetensors"}
+"""Files of the pretrained networks."""
 
 Measure = Literal["regrets", "scores"]
 """How players are measured: by positions or by games."""
@@ -39,14 +43,39 @@ def select_groups(groups: Row, names: Sequence[str] = ()) -> list[str]:
 
 
 def cells(measure: Measure, names: Sequence[str] = ()) -> Iterator[Row]:
-    """Yield the players of groups, each with its group, name, settings and number of games."""
-    groups = load_settings()[measure]
+    """Yield the players of groups: group, name, settings, number of games and network.
+
+    The network is the hash of its file, so that rows of another one do not count.
+    """
+    groups, networks = load_settings()[measure], load_settings()["networks"]
     for group in select_groups(groups, names):
         for plan in groups[group]:
             games = {"games": plan["games"]} if measure == "scores" else {}
             for settings in _variants(plan):
                 player = {"player": plan.get("player", "mc-softmax"), "settings": settings}
-                yield {"group": group, **player, **games}
+                cell = {"group": group, **player, **games}
+                yield {**cell, "network_sha256": networks[network_name(cell)]}
+
+
+def network_name(cell: Row) -> str:
+    """Return the name of the pretrained network of a player."""
+    names = cell["player"], cell["settings"].get("network")
+    return "value-net" if "value-net" in names else "ntuple"
+
+
+def check_network(name: str) -> None:
+    """Check that the installed network is the one of the settings.
+
+    Raises:
+        ValueError: it has another hash.
+    """
+    expected = load_settings()["networks"][name]
+    installed = sha256((PRETRAINED / FILES[name]).read_bytes()).hexdigest()[:16]
+    if installed != expected:
+        raise ValueError(
+            f"{FILES[name]} must have the hash {expected} of this study, got {installed}: "
+            "to repeat it with the installed network, write its hash to networks in settings.json"
+        )
 
 
 def _variants(plan: Row) -> Iterator[Row]:

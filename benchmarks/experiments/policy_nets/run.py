@@ -133,12 +133,12 @@ def train(args: Args) -> None:
         run = {"network": {"layers": layers}, "log": str(args.runs / "moves.npy")}
         run |= {"learner": {**loaded["learner"], "decay": n_moves(args)}, "seed": loaded["seed"]}
         out.mkdir(parents=True, exist_ok=True)
-        (out / "asked.json").write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
+        (out / "config.json").write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
         options = ["--moves", str(n_moves(args)), "--evaluate", "none", "--save-minutes", "5"]
         options += ["--evaluate-every", str(n_moves(args) / 20)]
         options += ["--device", args.device, "--threads", str(args.threads)]
         resume = ["--resume"] if (out / "learner.safetensors").exists() else []
-        training.main(["policy", str(out / "asked.json"), "--out", str(out), *options, *resume])
+        training.main(["policy", str(out / "config.json"), "--out", str(out), *options, *resume])
 
 
 def trained_networks(args: Args, device: str = "cpu") -> dict[int, nn.Module]:

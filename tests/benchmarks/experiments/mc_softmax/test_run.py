@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,10 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
         return NTupleAgent(small)
 
     settings = experiment.load_settings()
+    settings["networks"] = {
+        name: sha256((experiment.PRETRAINED / file).read_bytes()).hexdigest()[:16]
+        for name, file in experiment.FILES.items()
+    }
     search = {"network": "ntuple", "games": 2}
     policies = {"select": ["ave", "best"], "backup": ["best"]}
     settings["positions"] |= {"player": "random", "games": 20, "share": 0.1, "n": 40, "seeds": 2}
@@ -123,7 +128,7 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
             {
                 **search,
                 "settings": {"select": "L-max"},
-                "vary": {"unseen": ["outcomes", "value"], "simulations": [1, 100]},
+                "vary": {"unvisited": ["outcomes", "value"], "simulations": [1, 100]},
             }
         ],
         "what was added": [
@@ -208,9 +213,21 @@ def test_rows_identify_the_network(tiny: Experiment, monkeypatch: pytest.MonkeyP
     tiny.main("regrets")
     tiny.main("scores", "--only", "lines")
     tables, neural = tiny.rows()
-    assert len(tables["network_sha256"]) == 16 and "bits" not in tables
-    assert neural["network_sha256"] != tables["network_sha256"] and neural["bits"] == 32
-    assert {row["network_sha256"] for row in tiny.rows("regrets")} == {tables["network_sha256"]}
+    networks = tiny.settings["networks"]
+    assert tables["network_sha256"] == networks["ntuple"] and "bits" not in tables
+    assert neural["network_sha256"] == networks["value-net"] and neural["bits"] == 32
+    assert {row["network_sha256"] for row in tiny.rows("regrets")} == {networks["ntuple"]}
+
+
+def test_rows_of_another_network_do_not_count(tiny: Experiment) -> None:
+    tiny.main("scores", "--only", "lines")
+    assert len(report.rows("scores", "lines")) == 2
+    tiny.settings["networks"]["ntuple"] = "another"
+    assert [row["player"] for row in report.rows("scores", "lines")] == ["value-net"]
+    message = r"ntuple\.npz must have the hash another of this study, got [0-9a-f]{16}: to repeat"
+    with pytest.raises(SystemExit, match=message):
+        tiny.main("scores", "--only", "lines")
+    assert len(tiny.rows()) == 2
 
 
 def test_rows_have_the_summary_of_the_players_games(tiny: Experiment) -> None:
@@ -276,8 +293,8 @@ def test_learners_resume_until_they_have_made_their_moves(
     assert [call[call.index("--moves") + 1] for call in calls] == ["50", "90", "50", "90"]
     assert ["--resume" in call for call in calls] == [False, False, True, True]
     place = tiny.runs / "experiment_1,_wild"
-    assert calls[1][:4] == ["search", str(place / "asked.json"), "--out", str(place)]
-    written = json.loads((place / "asked.json").read_text(encoding="utf-8"))
+    assert calls[1][:4] == ["search", str(place / "config.json"), "--out", str(place)]
+    written = json.loads((place / "config.json").read_text(encoding="utf-8"))
     base = tiny.settings["learners"]["experiment 1"]["base"]
     assert written == {**base, "learner": {"games": 2, "learn": "nodes"}}
     assert [(row["run"], row["n_moves"]) for row in tiny.rows("learning")] == [
@@ -397,7 +414,7 @@ def test_scores_by_simulations_are_drawn_with_those_of_other_searches(
 
 def test_published_scores_are_by_simulations_and_plies(tiny: Experiment) -> None:
     plan = tiny.settings["scores"]["simulations"][0]
-    plan["vary"] = {"unseen": ["outcomes"], "simulations": [50, 100, 2_000]}
+    plan["vary"] = {"unvisited": ["outcomes"], "simulations": [50, 100, 2_000]}
     tiny.settings["scores"]["lines"] = [
         {"player": "expectimax", "settings": {"depth": 3}, "games": 1}
     ]

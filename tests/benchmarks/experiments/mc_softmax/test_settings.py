@@ -63,7 +63,7 @@ def test_all_additions_are_measured_with_the_plain_search() -> None:
             plain, *additions = settings or [{}]
             assert all(each != plain and plain.keys() <= each.keys() for each in additions)
             used |= {key for each in settings for key in each}
-    assert {"unseen", "reuse", "widening", "select_temperature", "choose", "leaves"} <= used
+    assert {"unvisited", "reuse", "widening", "select_temperature", "choose", "leaves"} <= used
 
 
 @pytest.mark.parametrize("measure", ["regrets", "scores"])

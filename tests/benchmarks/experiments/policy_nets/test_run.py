@@ -190,7 +190,7 @@ def test_networks_learn_from_the_log_one_by_one_and_resume(
     tiny.settings["moves"] = 40
     tiny.main("train", "--layers", "3")
     assert not (tiny.runs / "k2").exists()
-    settings = json.loads((tiny.runs / "k3" / "asked.json").read_text())
+    settings = json.loads((tiny.runs / "k3" / "config.json").read_text())
     assert settings == {
         "network": {"layers": 3},
         "log": str(tiny.runs / "moves.npy"),
