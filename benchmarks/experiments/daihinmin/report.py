@@ -1,7 +1,7 @@
 """Tables and figure of an experiment with rank networks, with the published results.
 
 The sets of a draw have the same five players, so their points are not independent: standard errors
-are over draws, never over sets.
+are over draws, never over sets. Pages have 95% intervals, of two standard errors.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ class Result(NamedTuple):
 
     draws: pd.Series[float]  # points per 100 games of each draw of five players, by its seed
     rmse: float  # of the network's values against points; nan without a network
+    rmse_error: float  # its standard error; nan without a network or with one draw
 
     @property
     def points(self) -> float:
@@ -63,14 +64,23 @@ def results(rows: Sequence[Row]) -> dict[str, Result]:
     seats = seats.astype({name: float for name in columns[1:]})
     by_player = seats.groupby("players", sort=False)
     points = seats.groupby(["players", "seed"])["points"].mean()
-    return {str(name): Result(points[name], _rmse(each)) for name, each in by_player}
+    return {str(name): Result(points[name], *_rmse(each)) for name, each in by_player}
 
 
-def _rmse(seats: pd.DataFrame) -> float:
-    """Return the error of a network's values over its decisions; nan without a network."""
+def _rmse(seats: pd.DataFrame) -> tuple[float, float]:
+    """Return the error of a network's values over its decisions, and its standard error.
+
+    Both are nan without a network. The standard error is that of a ratio of sums over draws.
+    """
     with_network = seats.dropna(subset=["squared_error"])
-    visits = with_network["visits"].sum()
-    return math.sqrt(with_network["squared_error"].sum() / visits) if visits else math.nan
+    sums = with_network.groupby("seed")[["squared_error", "visits"]].sum()
+    n, visits = len(sums), sums["visits"].sum()
+    if not visits:
+        return math.nan, math.nan
+    square = sums["squared_error"].sum() / visits
+    parts = (sums["squared_error"] - square * sums["visits"]) / visits
+    error = math.sqrt((parts**2).sum() * n / (n - 1)) if n > 1 else math.nan
+    return math.sqrt(square), error / (2 * math.sqrt(square))
 
 
 def gap(one: Result, other: Result) -> tuple[float, float]:
@@ -99,7 +109,7 @@ def verdict(claim: Claim, by_player: Mapping[str, Result]) -> str:
         word = "reproduced" if points > 0 else "opposite"
     else:
         word = "not significant"
-    return f"{word} ({points:+.1f} ± {error:.1f})"
+    return f"{word} ({points:+.1f} ± {2 * error:.1f})"
 
 
 def learned(experiment: Experiment, rows: Sequence[Row]) -> tuple[int, float, float]:
@@ -121,10 +131,10 @@ def learned(experiment: Experiment, rows: Sequence[Row]) -> tuple[int, float, fl
 
 
 def _cell(value: float | None, digits: int = 1, error: float | None = None) -> str:
-    """Return a number of a table, with its standard error."""
+    """Return a number of a table, with the 95% interval of its standard error."""
     if value is None or math.isnan(value):
         return "-"
-    return f"{value:.{digits}f}" + (f" ± {error:.{digits}f}" if error is not None else "")
+    return f"{value:.{digits}f}" + (f" ± {2 * error:.{digits}f}" if error is not None else "")
 
 
 def training_table(experiment: Experiment, curves: Curves) -> str:
@@ -161,16 +171,17 @@ def points_table(experiment: Experiment, by_player: Mapping[str, Result]) -> str
     for name, player in experiment.players.items():
         ours, theirs, cells = by_player.get(name), player.published, ["-"] * 3
         if ours is not None:
-            cells = [str(len(ours.draws)), _cell(ours.points, 1, ours.error), _cell(ours.rmse, 3)]
+            rmse = _cell(ours.rmse, 3, ours.rmse_error)
+            cells = [str(len(ours.draws)), _cell(ours.points, 1, ours.error), rmse]
         published = [_cell(theirs.points, 1, theirs.error), _cell(theirs.rmse, 3)] if theirs else []
         body.append([name, *cells, *(published or ["-", "-"])])
     others = experiment.others.items()
-    return markdown(head, [*body, *([n, "-", "-", "-", f"{p} ± 2", "-"] for n, p in others)])
+    return markdown(head, [*body, *([n, "-", "-", "-", f"{p} ± 4", "-"] for n, p in others)])
 
 
 def claims_table(experiment: Experiment, by_player: Mapping[str, Result]) -> str:
     """Return the table of the paper's claims."""
-    head = ["the paper says", "points of", "here (± standard error)"]
+    head = ["the paper says", "points of", "here (± half of the 95% interval)"]
     body = []
     for claim in experiment.claims:
         pair = (" as " if claim.equal else " above ").join(claim.players)
@@ -184,33 +195,44 @@ def correlation(pairs: Sequence[tuple[float, float]]) -> float:
 
 
 def correlations(experiment: Experiment, by_player: Mapping[str, Result]) -> str:
-    """Return the correlation of points and errors, ours and the paper's."""
+    """Return the correlation of points and errors, ours and the paper's.
+
+    Ours comes with the range without any one network: an outlier shows in it.
+    """
     ours = [(each.points, each.rmse) for each in by_player.values() if not math.isnan(each.rmse)]
+    without = [correlation([*ours[:i], *ours[i + 1 :]]) for i in range(len(ours))] or [math.nan]
     published = [each.published for each in experiment.players.values() if each.published]
     theirs = [(each.points, each.rmse) for each in published]
     return (
         "Correlation of points and RMSE over networks: "
-        f"{_cell(correlation(ours), 2)}, in the paper {_cell(correlation(theirs), 2)} "
+        f"{_cell(correlation(ours), 2)} (without any one of them {_cell(min(without), 2)} to "
+        f"{_cell(max(without), 2)}), in the paper {_cell(correlation(theirs), 2)} "
         "(its text: the stronger, the smaller the RMSE)."
     )
 
 
-def page(experiment: Experiment, rows: Sequence[Row], curves: Curves) -> str:
-    """Return the page of an experiment in Markdown."""
+def page(experiment: Experiment, name: str, rows: Sequence[Row], curves: Curves) -> str:
+    """Return the page of an experiment in Markdown, given the name of its settings file."""
     by_player = results(rows)
     n_draws = len({row["seed"] for row in rows})
+    seconds = sum(max((row.get("seconds", 0) for row in run), default=0) for run in curves.values())
+    command = f"python -m benchmarks.experiments.daihinmin.run {name}"
     sections = [
         f"# {experiment.title}",
         f"{experiment.paper}: {experiment.shows}.",
-        "\n".join(f"- {reading}" for reading in experiment.readings),
-        f"{100 * len(rows):,} games: {n_draws:,} draws of five players, who played "
-        f"{len(rows):,} sets of 100; standard errors over draws.",
+        f"`{command} train --runs runs`, then `play`, repeats this page; learning took "
+        f"{seconds / 3600:.1f} hours. {100 * len(rows):,} games: {n_draws:,} draws of five, "
+        f"who played {len(rows):,} sets of 100. ± is half of the 95% interval over draws, twice "
+        "the standard error, also of the paper. Each network learned once, so that intervals and "
+        "verdicts do not cover learning: three seeds of each would.",
         points_table(experiment, by_player),
         claims_table(experiment, by_player),
         correlations(experiment, by_player),
         "Training samples, and the number of times that each was used; in the paper an iteration "
         "uses the samples of about one game.",
         training_table(experiment, curves),
+        "## Readings",
+        "\n".join(f"- {reading}" for reading in experiment.readings),
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
 
@@ -261,7 +283,8 @@ def _draw_curves(axes: Axes, curves: Curves, key: str, label: str) -> None:
 
 def write(experiment: Experiment, rows: Sequence[Row], curves: Curves, path: Path) -> None:
     """Write the page and the figure, the same files for the same rows."""
-    path.with_suffix(".md").write_text(page(experiment, rows, curves), encoding="utf-8")
+    text = page(experiment, path.name, rows, curves)
+    path.with_suffix(".md").write_text(text, encoding="utf-8")
     by_player = results(rows)
     with plt.rc_context({"svg.hashsalt": experiment.title, "font.size": 9}):
         figure, panels = plt.subplots(2, 2, figsize=(11, 8), layout="constrained")

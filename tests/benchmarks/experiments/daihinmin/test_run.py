@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,7 @@ def correlated(n_draws: int, n_sets: int, seed: int) -> list[Row]:
 
 def result(*points: float, first: int = 0) -> report.Result:
     """Return the result of a player in draws from a seed on."""
-    return report.Result(pd.Series(dict(enumerate(map(float, points), first))), 0.8)
+    return report.Result(pd.Series(dict(enumerate(map(float, points), first))), 0.8, 0.1)
 
 
 def test_results_are_means_over_draws_with_their_standard_errors() -> None:
@@ -98,9 +99,12 @@ def test_results_are_means_over_draws_with_their_standard_errors() -> None:
     # a: mean 420, standard deviation 28.28, over the root of 2; RMSE: root of 40 / 20
     assert results["a"].draws.to_dict() == {0: 400, 1: 440} and results["a"].points == 420
     assert results["a"].error == pytest.approx(20)
+    # the mean square is 1 and 3 in the draws: 2, with an error of 1
     assert results["a"].rmse == pytest.approx(math.sqrt(2))
+    assert results["a"].rmse_error == pytest.approx(1 / (2 * math.sqrt(2)))
     assert math.isnan(results["b"].rmse) and results["b"].error == 0
-    assert math.isnan(report.results(rows[:1])["a"].error)
+    single = report.results(rows[:1])["a"]
+    assert math.isnan(single.error) and math.isnan(single.rmse_error)
 
 
 def test_sets_of_a_draw_are_not_independent() -> None:
@@ -130,14 +134,14 @@ def test_leads_of_equal_players_are_seldom_significant() -> None:
     assert 0 < significant < 6  # one in twenty is expected
 
 
-def test_a_claim_is_compared_with_its_standard_error() -> None:
+def test_a_claim_is_compared_with_its_interval() -> None:
     one, other = result(317, 323), result(306, 314, first=2)
     claim = Claim(better="x", worse="y", says="")
-    assert report.verdict(claim, {"x": one, "y": other}) == "not significant (+10.0 ± 5.0)"
+    assert report.verdict(claim, {"x": one, "y": other}) == "not significant (+10.0 ± 10.0)"
     assert report.verdict(claim, {"x": one}) == "not measured"
     far = result(286, 294, first=2)
-    assert report.verdict(claim, {"x": one, "y": far}) == "reproduced (+30.0 ± 5.0)"
-    assert report.verdict(claim, {"x": far, "y": one}) == "opposite (-30.0 ± 5.0)"
+    assert report.verdict(claim, {"x": one, "y": far}) == "reproduced (+30.0 ± 10.0)"
+    assert report.verdict(claim, {"x": far, "y": one}) == "opposite (-30.0 ± 10.0)"
     single = report.verdict(claim, {"x": one, "y": result(290)})
     assert single == "too few draws for an error (+30.0)"
     equal = Claim(equal=("x", "y"), says="")
@@ -149,9 +153,24 @@ def test_a_claim_is_compared_with_its_standard_error() -> None:
 
 
 def test_the_page_counts_draws() -> None:
-    text = report.page(EXPERIMENT, correlated(3, 4, seed=1), {})
-    assert "1,200 games: 3 draws of five players, who played 12 sets of 100" in text
-    assert "standard errors over draws" in text
+    curves: report.Curves = {
+        "x": [{"seconds": 60.0}, {"seconds": 3600.0}],
+        "y": [{"seconds": 720.0}],
+    }
+    text = report.page(EXPERIMENT, "tiny", correlated(3, 4, seed=1), curves)
+    assert "1,200 games: 3 draws of five, who played 12 sets of 100" in text
+    assert "daihinmin.run tiny train --runs runs`, then `play`, repeats this page" in text
+    assert "learning took 1.2 hours" in text
+
+
+def test_an_outlier_shows_in_the_correlations_without_one_network() -> None:
+    line = {"a": (300, 0.9), "b": (310, 0.95), "c": (320, 0.9), "d": (100, 1.9)}
+    players = {
+        name: report.Result(pd.Series([float(points)]), rmse, math.nan)
+        for name, (points, rmse) in line.items()
+    }
+    text = report.correlations(EXPERIMENT, players)
+    assert re.search(r"networks: -1\.00 \(without any one of them -1\.00 to 0\.00\)", text)
 
 
 def test_the_extent_of_training_is_next_to_the_papers() -> None:
@@ -174,7 +193,7 @@ def test_the_extent_of_training_is_next_to_the_papers() -> None:
 def test_published_uses_of_each_sample_are_58_to_88() -> None:
     lines = report.training_table(settings.read("logs"), {}).splitlines()[2:]
     uses = {line.split(" | ")[0].strip("| "): line.split(" | ")[-1].strip("| ") for line in lines}
-    assert uses["BaseCNN16"] == "58" and uses["BaseCNN32eps"] == "88"
+    assert uses["BaseCNN16"] == "58" and uses["BaseCNN128eps"] == "88"
     assert uses["HistoryCNN"] == "15" and uses["Self"] == "-"
 
 
@@ -227,7 +246,7 @@ def test_a_tiny_experiment_from_training_to_its_figure(
         known = {n: s for n, s in zip(played["players"], played["squared_error"], strict=True)}
         assert all((known[name] is None) == (name not in ("small", "smaller")) for name in known)
     text = (tiny / "results" / "tiny.md").read_text()
-    assert "| small | 2 |" in text and "310.0 ± 2.0" in text
+    assert "| small | 2 |" in text and "310.0 ± 4.0" in text
     assert "| small | 4 | " in text and " | 5,000,000 | 50 |" in text
     assert "rules help" in capsys.readouterr().out
     figure = (tiny / "results" / "tiny.svg").read_bytes()
