@@ -2,8 +2,8 @@
 
     python -m benchmarks.experiments.full_scale
 
-Prints the table of `docs/cluster.md`. Rates are those of one core in the committed results; hours
-are divided evenly, as the processors of a cluster are taken to be as fast as the measured one.
+Prints the table of `docs/cluster.md`. Rates are those of one core in the committed results, of the
+processor in its column; work is divided evenly, but no call is shorter than it is on one core.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ CORES = (16, 64, 1024)
 
 ACTIONS = 80
 """Decisions of a game of Daihinmin, of all five players."""
-MOVES = 25_000
+MOVES = 19_000
 """Moves of a game of 2048 with 530,000 points, the paper's score with 2,000 simulations."""
+MOVES_TO_2048 = 950
+"""Moves of a game of 2048 that ends with the 2048 tile: the sum of all tiles by 2.2 a move."""
 
 
 class Work(NamedTuple):
@@ -34,18 +36,20 @@ class Work(NamedTuple):
         amount: how often.
         unit: of what.
         rate: of one core, a second.
-        calls: parts that are independent, and so the most cores that it can use.
+        cpu: processor of the rate.
+        longest: share of the longest part that cannot be divided.
     """
 
     name: str
     amount: float
     unit: str
     rate: float
-    calls: int
+    cpu: str
+    longest: float
 
     def hours(self, cores: int) -> float:
         """Return the hours on a number of cores."""
-        return self.amount / self.rate / min(cores, self.calls) / 3600
+        return self.amount / self.rate * max(1 / cores, self.longest) / 3600
 
 
 def rates(experiment: str) -> dict[str, float]:
@@ -74,6 +78,15 @@ def per_core(file: str, line: str, cores: int = 2) -> float:
     return float(match[1].replace(",", "")) / cores
 
 
+def mean_time(line: str) -> float:
+    """Return the mean time of a line of the table of speeds of rank networks."""
+    text = (RESULTS / "speed_rank_nets.txt").read_text(encoding="utf-8")
+    match = re.search(rf"^{re.escape(line)} .* mean ([\d.]+)", text, re.MULTILINE)
+    if match is None:
+        raise ValueError(f"speed_rank_nets.txt must have a line {line!r}")
+    return float(match[1])
+
+
 def simulated(simulations: int) -> float:
     """Return the moves a second of CNN22 with that many simulations."""
     rows = json_files.rows(RESULTS / "experiments" / "mc_softmax" / "games.jsonl")
@@ -86,6 +99,9 @@ def simulated(simulations: int) -> float:
     ]
     return 1e6 / float(times[0])
 
+
+EPYC, XEON = "EPYC", "Xeon"
+"""Processors of the rates."""
 
 SEARCHED = {
     "greedy only": 12.7e10,
@@ -103,34 +119,40 @@ def works() -> Iterator[Work]:
     restart, epsilon, good = rates("restart"), rates("epsilon"), rates("good_plays")
     searched = rates("search")
     slowest = min(restart["restart"], restart["no restart"])
-    yield Work("quasi-greedy: with and without restart, 5 runs each", 4e11, "moves", slowest, 10)
-    yield Work("quasi-greedy: good plays, 6 settings", 1.5e12, "moves", min(good.values()), 30)
-    yield Work("quasi-greedy: random moves, 3 settings", 7.5e11, "moves", min(epsilon.values()), 15)
-    total = 5 * sum(SEARCHED.values())
-    seconds = sum(5 * n / searched[name] for name, n in SEARCHED.items())
-    yield Work("quasi-greedy: search in self-play, 6 settings", total, "moves", total / seconds, 30)
+    name = "quasi-greedy: with and without restart, 5 runs each"
+    yield Work(name, 4e11, "moves", slowest, EPYC, 1 / 10)
+    rate = min(each for run, each in good.items() if run.startswith("P ="))
+    yield Work("quasi-greedy: good plays, 6 settings", 1.5e12, "moves", rate, XEON, 1 / 30)
+    rate = min(each for run, each in epsilon.items() if run.endswith("random"))
+    yield Work("quasi-greedy: random moves, 3 settings", 7.5e11, "moves", rate, XEON, 1 / 15)
+    seconds = [n / searched[run] for run, n in SEARCHED.items()]
+    total, longest = 5 * sum(SEARCHED.values()), max(seconds) / (5 * sum(seconds))
+    name = "quasi-greedy: search in self-play, 6 settings"
+    yield Work(name, total, "moves", total / (5 * sum(seconds)), XEON, longest)
     log = 1 / seconds_each("2048", "expectimax, 3-ply")
-    yield Work("policy networks: log by 3-ply search", 6e8, "moves", log, 45_000)
+    yield Work("policy networks: log by 3-ply search", 6e8, "moves", log, EPYC, 1 / 45_000)
     for k in (2, 5):
         rate = per_core("speed_neural_2.txt", f"policy, k = {k}, learns, batch 512, 16 bits")
-        yield Work(f"policy networks: k = {k} learns", 6e8, "moves", rate, 2)
+        yield Work(f"policy networks: k = {k} learns", 6e8, "moves", rate, EPYC, 1 / 2)
     name = "MC Softmax: 100 games of CNN22 with 2,000 simulations"
-    yield Work(name, 100 * MOVES, "moves", simulated(2000), 100)
+    yield Work(name, 100 * MOVES, "moves", simulated(2000), EPYC, 1 / 100)
     decision = seconds_each("daihinmin", "Monte Carlo, 500 playouts")
     name = "Daihinmin: two logs of 500 playouts a decision"
-    yield Work(name, 2e7, "games", 1 / (ACTIONS * decision), 100_000)
+    yield Work(name, 2e7, "games", 1 / (ACTIONS * decision), EPYC, 1 / 100_000)
     played = per_core("speed_rank_nets.txt", "self-play, BaseCNN32, 16-bit, two processes")
-    yield Work("Daihinmin: self-play of 256 generations", 1e8, "games", played, 100_000)
-    yield Work("2048-AI: 100 games at 100 ms", 100 * 2_000, "moves", 10, 100)
+    narrow, wide = (mean_time(f"decision, BaseCNN{channels}") for channels in (32, 128))
+    name = "Daihinmin: self-play of 256 generations, BaseCNN128"
+    yield Work(name, 1e8, "games", played * narrow / wide, EPYC, 1 / 100_000)
+    yield Work("2048-AI: 100 games at 100 ms", 100 * MOVES_TO_2048, "moves", 10, "any", 1 / 100)
 
 
 def table() -> str:
     """Return the hours on each number of cores, in Markdown."""
-    head = ["work", "amount", "a second on one core", "core-hours"]
+    head = ["work", "amount", "a second on one core", "of an", "core-hours"]
     head += [f"{n:,} cores" for n in CORES]
     body = [
         [
-            *(each.name, f"{each.amount:,.0f} {each.unit}", _short(each.rate)),
+            *(each.name, f"{each.amount:,.0f} {each.unit}", _short(each.rate), each.cpu),
             *(_short(each.hours(cores)) for cores in (1, *CORES)),
         ]
         for each in works()

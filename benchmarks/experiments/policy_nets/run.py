@@ -48,7 +48,7 @@ from afterstate.agents.training import __main__ as training
 from afterstate.agents.training.commands import markdown
 from afterstate.agents.training.folder import FolderLock
 from afterstate.agents.training.run import EVALUATION_SEED, summary
-from afterstate.envs import json_files
+from afterstate.envs import durable_files, json_files
 from afterstate.envs.commands import parse, run_process
 from afterstate.envs.game2048 import rules, torch_rules
 from afterstate.leaderboard.machine import machine
@@ -341,8 +341,17 @@ def report(args: Args) -> None:
 def introduction(args: Args) -> list[str]:
     """Return the title and the text of the page; the verdicts only for the default moves."""
     text = (HERE / "text.md").read_text(encoding="utf-8").rstrip()
-    million = f"{n_moves(args) / 1e6:,.0f} million"
-    parts = ["# " + load_settings()["title"], text.replace("{moves}", million)]
+    about = (args.runs / "moves.json").read_bytes()
+    durable_files.write(RESULTS / "log.json", about)
+    log = json_files.parse(about)
+    (player,) = log["players"]
+    text = text.format(
+        moves=f"{n_moves(args) / 1e6:,.0f} million",
+        log_moves=f"{log['moves'] / 1e6:,.0f} million moves",
+        games=f"{player['games']:,}",
+        score=f"{player['mean_score']:,.0f}",
+    )
+    parts = ["# " + load_settings()["title"], text]
     if args.moves is None:
         parts += ["## What agrees", (HERE / "verdicts.md").read_text(encoding="utf-8").rstrip()]
     return parts

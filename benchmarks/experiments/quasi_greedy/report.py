@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
@@ -131,19 +132,20 @@ def _n_agree(pairs: Sequence[Order]) -> int:
 
 
 def tables(experiment: Experiment, scale: Scale, curves: Curves, rows: Sequence[Row]) -> list[str]:
-    """Return the setup, the table of scores, the count of orders and the table of orders."""
+    """Return the setup, the scores, the count of orders, the orders, and scores at equal moves."""
     pairs = orders(experiment, curves)
     return [
         f"{_setup(experiment, scale, rows)}\n",
         _scores_table(experiment, curves) + "\n",
         f"{counts(pairs)}\n",
         _orders_table(pairs) + "\n",
+        _equal_moves(experiment, scale, curves),
     ]
 
 
 def page(experiment: Experiment, parts: Sequence[str], picture: str) -> str:
     """Return the page of an experiment, with the parts of `tables` and the name of its picture."""
-    setup, scores, n_agree, order_table = parts
+    setup, scores, n_agree, order_table, equal_moves = parts
     lines = [
         f"# {experiment.title}\n",
         f"{experiment.shows} of: {experiment.paper}.\n",
@@ -154,6 +156,7 @@ def page(experiment: Experiment, parts: Sequence[str], picture: str) -> str:
         "## Orders\n",
         n_agree,
         order_table,
+        *([equal_moves] if equal_moves else []),
         "## Readings\n",
         *(f"- {reading}" for reading in experiment.readings),
     ]
@@ -173,12 +176,18 @@ def _setup(experiment: Experiment, scale: Scale, rows: Sequence[Row]) -> str:
     if scale.axis != experiment.axis:
         part += f", where the paper compares after equal {experiment.axis}"
     over = "games of one run" if n_seeds == 1 else "runs, by Student's t"
+    hours = sum(row["seconds"] for row in rows if row["share"] == 1) / 3600
+    command = (
+        f"python -m benchmarks.experiments.quasi_greedy.run {experiment.name} "
+        f"--{scale.axis} {short(scale.amount)} --repeats {n_seeds}"
+    )
     cpus = sorted({row["machine"]["cpu"] for row in rows if "machine" in row})
     return (
         f"Here: {scale} per run{part}; repeats: {n_seeds}; games per evaluation: {games}; "
         f"{'; '.join(cpus)}. ± is the 95% interval over {over}; where the paper gives intervals "
         "they are over five runs, so the two cannot be compared. Our scores are taken after the "
-        "same share of the run as the published ones."
+        f"same share of the run as the published ones. Self-play took {hours:.1f} core hours; "
+        f"`{command}` repeats it."
     )
 
 
@@ -214,6 +223,29 @@ def _row_cells(
         ours = _learned(points[0].learned, points[0].moves, has_share) if points else NOTHING
         cells += [ours, _learned(anchor.learned, anchor.at, has_share)]
     return cells
+
+
+def _equal_moves(experiment: Experiment, scale: Scale, curves: Curves) -> str:
+    """Return the ends of runs next to the first run after as many moves; empty if moves are equal.
+
+    The first run is compared where it had made the most similar number of moves.
+    """
+    first = curves.get(experiment.runs[0].name, [])
+    if scale.axis == "moves" or not first:
+        return ""
+    body = []
+    for run in experiment.runs[1:]:
+        for point in curves.get(run.name, [])[-1:]:
+            near = min(first, key=lambda each: abs(math.log(each.moves / point.moves)))
+            cells = [run.name, short(point.moves), short(near.moves)]
+            for measure in DEPTHS:
+                pair = point.scores.get(measure), near.scores.get(measure)
+                cells += [NOTHING if score is None else str(score) for score in pair]
+            body.append(cells)
+    head = ["run", "moves", f"moves of {experiment.runs[0].name}"]
+    for measure in DEPTHS:
+        head += [measure, f"{measure}, {experiment.runs[0].name}"]
+    return "\n".join(["## After equal moves\n", markdown(head, body) + "\n"])
 
 
 def _percent(share: float) -> str:

@@ -14,6 +14,7 @@ from scipy.stats import sem, t
 from afterstate.agents.training.folder import FolderLock
 from afterstate.envs import json_files
 from afterstate.leaderboard.row_files import Row
+from benchmarks.experiments.cells import interval
 from benchmarks.experiments.quasi_greedy.playing import Plan, key
 from benchmarks.experiments.quasi_greedy.settings import DEPTHS, Experiment, Run, Scale
 
@@ -97,8 +98,7 @@ def _point(share: float, repeats: pd.DataFrame) -> Point:
         games = repeats[measure].dropna().tolist() if measure in repeats else []
         if games:
             means[measure] = [float(each["mean"]) for each in games]
-            interval = games[0]["interval"]
-            single = Estimate(means[measure][0], math.nan if interval is None else interval)
+            single = Estimate(means[measure][0], interval(games[0]))
             scores[measure] = estimate(means[measure]) if len(games) > 1 else single
     moves, seconds, learned = repeats[["moves", "seconds", "learned"]].mean()
     return Point(share, moves, seconds, learned, scores, means)

@@ -6,14 +6,40 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.experiments.full_scale import RESULTS, Work, table
+from afterstate.leaderboard import row_files
+from benchmarks.experiments.full_scale import (
+    MOVES,
+    RESULTS,
+    SEARCHED,
+    Work,
+    rates,
+    table,
+    works,
+)
 
 PAGE = Path(__file__).parents[3] / "docs" / "cluster.md"
 
 
 def test_cores_beyond_the_number_of_calls_do_not_help() -> None:
-    work = Work("runs", 7_200_000, "moves", rate=1_000, calls=4)
+    work = Work("runs", 7_200_000, "moves", rate=1_000, cpu="any", longest=1 / 4)
     assert [work.hours(cores) for cores in (1, 2, 4, 64)] == [2, 1, 0.5, 0.5]
+
+
+@pytest.mark.skipif(not RESULTS.exists(), reason="needs the results of a checkout")
+def test_no_work_is_shorter_than_its_longest_run() -> None:
+    (work,) = (each for each in works() if "search in self-play" in each.name)
+    runs = [n / rates("search")[name] / 3600 for name, n in SEARCHED.items()]
+    assert work.hours(1) == pytest.approx(5 * sum(runs))
+    assert work.hours(1024) == pytest.approx(max(runs))
+    assert work.hours(16) == pytest.approx(max(5 * sum(runs) / 16, max(runs)))
+
+
+@pytest.mark.skipif(not RESULTS.exists(), reason="needs the results of a checkout")
+def test_moves_of_a_game_are_those_of_the_leaderboard() -> None:
+    """Games of several players have 27 to 29 points a move."""
+    rows = list(row_files.rows(RESULTS / "leaderboard" / "2048" / "expectimax-3-ply.jsonl.gz"))
+    points = sum(row["score"] for row in rows) / sum(row["moves"] for row in rows)
+    assert MOVES == pytest.approx(530_000 / points, rel=0.05)
 
 
 @pytest.mark.skipif(not RESULTS.exists(), reason="needs the results of a checkout")

@@ -528,6 +528,7 @@ def test_the_report_has_all_sections_and_pictures(
     with pytest.raises(SystemExit, match=r"games\.jsonl"):
         tiny.main("report")
     tiny.main("play", "--games", "2")
+    tiny.main("log")
     tiny.main("report")
     text = (tiny.results / "README.md").read_text(encoding="utf-8")
     assert capsys.readouterr().out.endswith(f"written: {tiny.results / 'README.md'}\n")
@@ -544,7 +545,9 @@ def test_the_report_has_all_sections_and_pictures(
         "Readings",
     ]
     assert "learned from 600 million moves" in text
-    assert "from 0 million moves" in text
+    log = json.loads((tiny.results / "log.json").read_text())
+    assert "from 0 million moves of a [log](log.json) of 0 million moves, " in text
+    assert f"{log['players'][0]['games']} games of the" in text
     assert (run.HERE / "verdicts.md").read_text() in text
     links = re.findall(r"!\[\]\((.*?)\)", text)
     assert links == ["filters.png", "weights.svg", "boards.png"]
