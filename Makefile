@@ -6,6 +6,7 @@
 # make exhaustive   what others check in some cases, in thousands and millions; for a change of these rules
 # make fuzz   damaged files and messages for all readers, server and client, for an hour (ARGS="--minutes 5")
 # make soak   programs that are stopped or killed once a minute, for an hour (ARGS="--minutes 5")
+# make ray    tests on a Ray cluster of two nodes on this machine, which installs Ray
 # make lint   style and types
 # make docs   the documentation site in build/site, with warnings as errors
 #
@@ -25,7 +26,7 @@ TORCH ?= torch==2.13.0
 # Random arguments of functions and requests of the page; ARGS select other tests or targets instead.
 PROPERTIES = $(BIN)/python -m pytest tests/test_properties.py tests/web/test_any_requests.py -m "not exhaustive" --hypothesis-profile
 
-.PHONY: demo web test slow bounds exhaustive fuzz soak lint docs clean
+.PHONY: demo web test slow bounds exhaustive fuzz soak ray lint docs clean
 
 demo: $(VENV)/examples.done
 	@echo "Learning 2048 for a minute. The first start compiles, for some fifteen seconds."
@@ -57,6 +58,9 @@ fuzz: $(VENV)/dev.done
 soak: $(VENV)/dev.done
 	$(BIN)/python -m tests.soak $(ARGS)
 
+ray: $(VENV)/ray.done
+	$(BIN)/python -m pytest -m slow tests/agents/training/test_workers.py $(ARGS)
+
 lint: $(VENV)/dev.done
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -78,6 +82,10 @@ $(VENV)/examples.done: pyproject.toml | $(VENV)/pip.done
 
 $(VENV)/web.done: $(VENV)/examples.done
 	$(BIN)/pip install --quiet --editable ".[examples,web]"
+	@touch $@
+
+$(VENV)/ray.done: $(VENV)/dev.done
+	$(BIN)/pip install --quiet --editable ".[ray]"
 	@touch $@
 
 $(VENV)/dev.done: $(VENV)/examples.done

@@ -19,8 +19,11 @@ from zipfile import ZipFile
 import pytest
 
 from afterstate.agents.training.workers import Workers, _watch
+from afterstate.envs import json_files
 
 pytest.importorskip("joblib")
+
+ROOT = Path(__file__).parents[3]
 
 STARTER = """
 import os, time
@@ -107,8 +110,10 @@ def cluster() -> Iterator[Cluster]:
     from ray.cluster_utils import Cluster as Nodes
 
     options = {"num_cpus": 1, "object_store_memory": 100 << 20}
-    nodes = Nodes(initialize_head=True, head_node_args={**options, "include_dashboard": False})
-    nodes.add_node(**options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(ROOT))  # the nodes find the experiments there
+        nodes = Nodes(initialize_head=True, head_node_args={**options, "include_dashboard": False})
+        nodes.add_node(**options)
     ray.init(address=nodes.address, log_to_driver=False)
     yield Cluster(nodes.address, len(ray.nodes()))
     ray.shutdown()
@@ -162,12 +167,18 @@ def test_errors_of_calls_are_those_of_the_caller(cluster: Cluster, backend: Any)
 
 
 COMMANDS = {
-    "log": "log moves.npy --player reward --games 160 --batch 8",
-    "rank": "train rank --out run --generations 1 --games 60 --table 6 --iterations 2",
-    "daihinmin-policy": "train daihinmin-policy --out run --games 4000",
+    "log": "afterstate log moves.npy --player reward --games 160 --batch 8",
+    "rank": "afterstate train rank --out run --generations 1 --games 60 --table 6 --iterations 2",
+    "daihinmin-policy": "afterstate train daihinmin-policy --out run --games 4000",
+    "experiment": "benchmarks.experiments.quasi_greedy.run restart --smoke",
 }
-FILES = {"log": "moves.npy", "rank": "run/games/*", "daihinmin-policy": "run/ascent.npz"}
-"""The files of the commands that depend on the games alone, not on times."""
+FILES = {
+    "log": "moves.npy",
+    "rank": "run/games/*",
+    "daihinmin-policy": "run/ascent.npz",
+    "experiment": "out/experiments/restart.jsonl",
+}
+"""The files of the commands that depend on the games alone, or whose rows do but for times."""
 
 
 def kill_a_worker(run: subprocess.Popen[bytes]) -> None:
@@ -183,7 +194,10 @@ def kill_a_worker(run: subprocess.Popen[bytes]) -> None:
 
 
 def contents(file: Path) -> dict[str, bytes]:
-    """Return the bytes of a file, those of an archive by the names of its parts."""
+    """Return the bytes of a file: of an archive by the names of its parts, of rows without times."""
+    if file.suffix == ".jsonl":
+        rows = [{**row, "seconds": 0} for row in json_files.rows(file)]
+        return {"": json_files.to_lines(sorted(rows, key=str))}
     if file.suffix != ".npz":
         return {"": file.read_bytes()}
     with ZipFile(file) as archive:
@@ -198,8 +212,8 @@ def test_a_cluster_makes_the_same_files_though_a_worker_is_killed(
     made = []
     for backend in ("local", "ray"):
         (folder := tmp_path / backend).mkdir()
-        words = f"-m afterstate {COMMANDS[command]} --backend {backend} --jobs 2".split()
-        variables = {**os.environ, "RAY_ADDRESS": cluster.address}
+        words = f"-m {COMMANDS[command]} --backend {backend} --jobs 2".split()
+        variables = {**os.environ, "RAY_ADDRESS": cluster.address, "PYTHONPATH": str(ROOT)}
         with subprocess.Popen([sys.executable, *words], cwd=folder, env=variables) as run:
             if backend == "ray":
                 kill_a_worker(run)
