@@ -194,7 +194,7 @@ def kill_a_worker(run: subprocess.Popen[bytes]) -> None:
 
 
 def contents(file: Path) -> dict[str, bytes]:
-    """Return the bytes of a file: of an archive by the names of its parts, of rows without times."""
+    """Return the bytes of a file, without times of rows; of an archive those of its parts."""
     if file.suffix == ".jsonl":
         rows = [{**row, "seconds": 0} for row in json_files.rows(file)]
         return {"": json_files.to_lines(sorted(rows, key=str))}
