@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
@@ -21,6 +22,7 @@ from afterstate.agents.training.folder import FolderLock
 from afterstate.agents.training.run import EVALUATION_SEED, half_interval, summary
 from afterstate.agents.training.workers import Call, Workers
 from afterstate.envs import json_files
+from afterstate.envs.messages import listed
 from afterstate.leaderboard.machine import machine
 from afterstate.leaderboard.row_files import Row
 
@@ -83,6 +85,23 @@ def play_games(cell: Row, player: Any, tiles: Iterable[int] = ()) -> Row:
     result["reached"] = {**rates, **result["reached"]}
     per_move = {"moves": moves, "cpu_us_per_move": round(1e6 * seconds / moves, 1)}
     return {**cell, **result, "seed": EVALUATION_SEED, **per_move, "machine": machine()}
+
+
+def check_options(args: Any, commands: Mapping[str, Sequence[str]]) -> None:
+    """Check that a command is given no options that only others use.
+
+    Args:
+        args: settings with the field `command`.
+        commands: the commands that use an option, by its name; all use the options without a line.
+
+    Raises:
+        ValueError: an option has no effect.
+    """
+    defaults = {each.name: each.default for each in fields(args)}
+    for name, using in commands.items():
+        if args.command not in using and getattr(args, name) != defaults[name]:
+            option = name.replace("_", "-")
+            raise ValueError(f"--{option} is for {listed(using)}, got {args.command}")
 
 
 def within(calls: Iterable[Call], hours: float | None) -> Iterator[Call]:

@@ -27,6 +27,7 @@ from afterstate.envs.commands import parse, run_process
 from afterstate.leaderboard import figures
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.cells import (
+    check_options,
     cost,
     fill,
     latest,
@@ -183,6 +184,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
     args = parse(Args, "python -m benchmarks.experiments.alphabeta.run", arguments)
     try:
+        check_options(args, dict.fromkeys(("jobs", "backend", "hours"), ("play",)))
         if args.command == "play":
             workers = Workers(args.jobs, args.backend)
             fill(RESULTS / GAMES, cells(), play_cell, workers, args.hours)

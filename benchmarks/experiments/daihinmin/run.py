@@ -43,12 +43,18 @@ from afterstate.envs import durable_files, json_files
 from afterstate.envs.commands import fail, parse, run_process
 from afterstate.envs.daihinmin.rules import N_PLAYERS
 from afterstate.leaderboard.row_files import Row
+from benchmarks.experiments.cells import check_options
 from benchmarks.experiments.daihinmin import report
 from benchmarks.experiments.daihinmin.settings import Experiment, read
 
 RESULTS = Path(__file__).parents[2] / "results" / "experiments" / "daihinmin"
 GAMES = 100
 """Games of a set."""
+OPTIONS = {
+    **dict.fromkeys(("only", "jobs", "backend"), ("train",)),
+    **dict.fromkeys(("draws", "self_play"), ("play",)),
+}
+"""The commands that use an option, where not all do."""
 
 Players: TypeAlias = Mapping[str, nn.Module | str]
 """Networks, and names of rule-based players, by their names in the experiment."""
@@ -236,6 +242,7 @@ def complete_draws(rows: Sequence[Row]) -> list[Row]:
 
 def check(experiment: Experiment, args: Args) -> None:
     """Raise ValueError if the arguments do not fit the experiment."""
+    check_options(args, OPTIONS)
     names = list(experiment.runs())
     if unknown := [name for name in args.only if name not in names]:
         raise ValueError(f"--only must be of {', '.join(names)}, got {unknown[0]!r}")

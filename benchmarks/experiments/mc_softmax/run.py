@@ -48,7 +48,7 @@ from afterstate.envs.commands import parse, run_process
 from afterstate.envs.words import Words
 from afterstate.leaderboard.machine import has_bfloat16, machine
 from afterstate.leaderboard.row_files import Row
-from benchmarks.experiments.cells import fill, mean_regret, play_games
+from benchmarks.experiments.cells import check_options, fill, mean_regret, play_games
 from benchmarks.experiments.mc_softmax import report
 from benchmarks.experiments.mc_softmax.settings import (
     RESULTS,
@@ -322,12 +322,18 @@ COMMANDS = {
     "learn": learn,
     "report": write_report,
 }
+OPTIONS = {
+    "only": ("regrets", "scores", "learn"),
+    **dict.fromkeys(("jobs", "backend", "hours"), ("regrets", "scores")),
+}
+"""The commands that use an option, where not all do."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
     args = parse(Args, "python -m benchmarks.experiments.mc_softmax.run", arguments)
     try:
+        check_options(args, OPTIONS)
         COMMANDS[args.command](args)
     except (OSError, ValueError) as error:
         raise SystemExit(str(error)) from error

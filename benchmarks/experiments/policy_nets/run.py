@@ -52,6 +52,7 @@ from afterstate.envs import durable_files, json_files
 from afterstate.envs.commands import parse, run_process
 from afterstate.envs.game2048 import rules, torch_rules
 from afterstate.leaderboard.machine import machine
+from benchmarks.experiments.cells import check_options
 from benchmarks.experiments.policy_nets import analysis, drawing, tables
 from benchmarks.experiments.policy_nets.analysis import PAPER_BOARDS, TILES
 from benchmarks.experiments.policy_nets.tables import ACTIONS
@@ -386,6 +387,8 @@ COMMANDS = {
     "report": report,
     "contributions": contributions,
 }
+OPTIONS = {"jobs": ("log",), "backend": ("log",), "layers": ("train",), "games": ("play",)}
+"""The commands that use an option, where not all do."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -394,6 +397,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if args.games == 1:
         raise SystemExit("--games must be >= 2")
     try:
+        check_options(args, OPTIONS)
         COMMANDS[args.command](args)
     except (OSError, ValueError) as error:
         raise SystemExit(str(error)) from error
