@@ -132,20 +132,20 @@ def _n_agree(pairs: Sequence[Order]) -> int:
 
 
 def tables(experiment: Experiment, scale: Scale, curves: Curves, rows: Sequence[Row]) -> list[str]:
-    """Return the setup, the scores, the count of orders, the orders, and scores at equal moves."""
+    """Return the setup, the scores, the count of orders, the orders, and further comparisons."""
     pairs = orders(experiment, curves)
     return [
         f"{_setup(experiment, scale, rows)}\n",
         _scores_table(experiment, curves) + "\n",
         f"{counts(pairs)}\n",
         _orders_table(pairs) + "\n",
-        _equal_moves(experiment, scale, curves),
+        _equal_moves(experiment, scale, curves) + _extrapolation(experiment, scale, curves),
     ]
 
 
 def page(experiment: Experiment, parts: Sequence[str], picture: str) -> str:
     """Return the page of an experiment, with the parts of `tables` and the name of its picture."""
-    setup, scores, n_agree, order_table, equal_moves = parts
+    setup, scores, n_agree, order_table, further = parts
     lines = [
         f"# {experiment.title}\n",
         f"{experiment.shows} of: {experiment.paper}.\n",
@@ -156,7 +156,7 @@ def page(experiment: Experiment, parts: Sequence[str], picture: str) -> str:
         "## Orders\n",
         n_agree,
         order_table,
-        *([equal_moves] if equal_moves else []),
+        *([further] if further else []),
         "## Readings\n",
         *(f"- {reading}" for reading in experiment.readings),
     ]
@@ -245,7 +245,40 @@ def _equal_moves(experiment: Experiment, scale: Scale, curves: Curves) -> str:
     head = ["run", "moves", f"moves of {experiment.runs[0].name}"]
     for measure in DEPTHS:
         head += [measure, f"{measure}, {experiment.runs[0].name}"]
-    return "\n".join(["## After equal moves\n", markdown(head, body) + "\n"])
+    return f"## After equal moves\n\n{markdown(head, body)}\n"
+
+
+def _extrapolation(experiment: Experiment, scale: Scale, curves: Curves) -> str:
+    """Return the last gains of runs, and their scores at the paper's length by these gains.
+
+    It is empty if the paper's length is not known.
+    """
+    length = experiment.length.get(scale.axis)
+    if not length:
+        return ""
+    body = []
+    for run, points in curves.items():
+        cells = [run]
+        for measure in DEPTHS:
+            half, end = at(points, 0.5, measure), at(points, 1, measure)
+            if half is None or end is None:
+                cells += [NOTHING, NOTHING]
+                continue
+            gain = Estimate(end.mean - half.mean, math.hypot(half.interval, end.interval))
+            n = math.log2(length / scale.amount)
+            errors = math.hypot((1 + n) * end.interval, n * half.interval)
+            far = Estimate(end.mean + n * gain.mean, errors)
+            cells += [str(gain), str(far) if gain.mean > gain.interval else NOTHING]
+        body.append(cells)
+    head = ["run"]
+    for measure in DEPTHS:
+        head += [f"{measure}, second half", f"after {short(length)} {scale.axis}"]
+    return (
+        "## At the paper's length\n\n"
+        "What runs gained in their second half, and the scores that they would have at the paper's "
+        "length if each doubling gained as much, where the gain is significant. Curves flatten, so "
+        f"these are rather upper estimates.\n\n{markdown(head, body)}\n"
+    )
 
 
 def _percent(share: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -171,6 +172,36 @@ def test_claims_in_words_are_about_the_end_of_runs() -> None:
     assert [(order.measure, order.better, order.verdict()) for order in pairs] == [
         ("greedy", "no restart", "opposite, not significant"),
         ("3-ply", "restart", "same, significant"),
+    ]
+
+
+def point(share: float, moves: float, greedy: float) -> rows.Point:
+    """Return a point with a greedy score that has an interval of 10."""
+    return rows.Point(share, moves, 1.0, 0.0, {"greedy": Estimate(greedy, 10.0)}, {})
+
+
+def test_runs_of_equal_time_are_compared_at_equal_moves() -> None:
+    experiment, scale = settings.read("search"), Scale("seconds", 10.0)
+    curves = {
+        "greedy only": [point(0.1, 2e6, 300), point(0.5, 1e7, 500), point(1, 2e7, 700)],
+        "75 % search": [point(0.5, 1e6, 100), point(1, 3e6, 200)],
+    }
+    lines = report._equal_moves(experiment, scale, curves).splitlines()
+    assert lines[-1] == "| 75 % search | 3e6 | 2e6 | 200 ± 10 | 300 ± 10 | - | - |"
+    assert report._equal_moves(experiment, Scale("moves", 1e7), curves) == ""
+
+
+def test_significant_gains_go_on_to_the_papers_length() -> None:
+    experiment = settings.read("restart")  # the paper has 4e10 moves: two doublings more
+    curves = {
+        "restart": [point(0.5, 5e9, 100), point(1, 1e10, 150)],
+        "no restart": [point(0.5, 5e9, 100), point(1, 1e10, 110)],
+    }
+    text = report._extrapolation(experiment, Scale("moves", 1e10), curves)
+    half, far = math.hypot(10, 10), math.hypot(30, 20)
+    assert text.splitlines()[-2:] == [
+        f"| restart | 50 ± {half:.0f} | 250 ± {far:.0f} | - | - |",
+        f"| no restart | 10 ± {half:.0f} | - | - | - |",
     ]
 
 
