@@ -1,0 +1,53 @@
+"""The committed pages of the experiments are those of their committed rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from shutil import copytree
+
+import pytest
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("pandas")
+pytest.importorskip("scipy")
+pytest.importorskip("torch")
+
+from benchmarks.experiments.alphabeta import run as alphabeta
+from benchmarks.experiments.daihinmin import run as daihinmin
+from benchmarks.experiments.mc_softmax import report as mc_softmax_report
+from benchmarks.experiments.mc_softmax import run as mc_softmax
+from benchmarks.experiments.quasi_greedy import run as quasi_greedy
+
+RESULTS = Path(__file__).parents[3] / "benchmarks" / "results" / "experiments"
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not RESULTS.exists(), reason="needs the results of a checkout"),
+]
+
+
+@pytest.fixture
+def pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of a copy of all results, to which the commands write."""
+    folder = tmp_path / "experiments"
+    copytree(RESULTS, folder)
+    monkeypatch.setattr(alphabeta, "RESULTS", folder / "alphabeta")
+    monkeypatch.setattr(daihinmin, "RESULTS", folder / "daihinmin")
+    monkeypatch.setattr(mc_softmax, "RESULTS", folder / "mc_softmax")
+    monkeypatch.setattr(mc_softmax_report, "RESULTS", folder / "mc_softmax")
+    return folder
+
+
+def test_the_pages_are_those_of_the_rows(pages: Path) -> None:
+    for page in pages.rglob("*.md"):
+        if page.parent.name != "policy_nets":  # needs the networks
+            page.write_text("")
+    alphabeta.main(["report"])
+    mc_softmax.main(["report"])
+    for name in ("generations", "logs"):
+        daihinmin.main([name, "draw"])
+    for name in ("epsilon", "good_plays", "restart", "search"):
+        quasi_greedy.main([name, "--draw", "--out", str(pages / "quasi_greedy")])
+    for page in sorted(pages.rglob("*.md")):
+        committed = RESULTS / page.relative_to(pages)
+        assert page.read_text(encoding="utf-8") == committed.read_text(encoding="utf-8"), page.name
