@@ -1,16 +1,24 @@
 """Score of the pretrained N-tuple network, with greedy play and with 3-ply search.
 
     python -m benchmarks.pretrained.ntuple
+    python -m benchmarks.pretrained.ntuple --learn
 
 Plays 4,000 greedy games and 200 by search, the same in every run, and writes the scores to
-`agents/game2048/pretrained/ntuple.json`, where its training is described.
+`agents/game2048/pretrained/ntuple.json`, where its training is described. With `--learn` a network
+like it learns from nothing, by the commands in that file: in five hours of two cores, with 8 GB of
+memory. The whole network is `out/joined/learner.npz` then, the pruned one `out/ntuple.npz`. The
+same command goes on after an interruption; `out/ntuple.jsonl` has the seconds of each part.
 """
 
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
 import sys
+import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from afterstate import agents
 from afterstate.agents.config import Count, settings
@@ -18,9 +26,13 @@ from afterstate.agents.game2048 import players
 from afterstate.agents.game2048.learning.ntuple_learner import evaluate
 from afterstate.agents.game2048.values.ntuple_file import load
 from afterstate.agents.game2048.values.ntuple_network import Network
+from afterstate.envs import json_files
 from afterstate.envs.commands import parse, run_process
 from afterstate.envs.messages import shown
 from afterstate.leaderboard.machine import machine
+
+METADATA = players.PRETRAINED.with_suffix(".json")
+"""The file that describes the network."""
 
 
 def network_of(player: str) -> Network:
@@ -45,18 +57,55 @@ class Args:
     """Games of 3-ply search."""
     threads: Count = 2
     """Threads."""
+    learn: bool = False
+    """Learn a network like it instead."""
+
+
+def learn() -> None:
+    """Run the commands of the network that have not ended yet, in the working folder.
+
+    Raises:
+        OSError: a file cannot be written.
+        CalledProcessError: a command has failed.
+    """
+    rows = Path("out/ntuple.jsonl")
+    rows.parent.mkdir(exist_ok=True)
+    done = {row["command"] for row in json_files.rows(rows)}
+    for command in (each for each in commands() if each not in done):
+        print(command, flush=True)
+        start = time.monotonic()
+        subprocess.run([sys.executable, "-m", *resumed(command)], check=True)
+        seconds = round(time.monotonic() - start)
+        json_files.append(rows, [{"command": command, "seconds": seconds, "machine": machine()}])
+
+
+def commands() -> list[str]:
+    """Return the commands that make the network; the last one prunes it to `out/ntuple.npz`."""
+    about = json_files.read(METADATA)
+    package = "agents/game2048/pretrained/ntuple.npz"
+    return [*about["training"], about["pruning"].replace(package, "out/ntuple.npz")]
+
+
+def resumed(command: str) -> list[str]:
+    """Return the words of a command, which goes on where it was interrupted."""
+    words = shlex.split(command)
+    if "--out" in words and "--resume" not in words:
+        if (Path(words[words.index("--out") + 1]) / "learner.npz").exists():
+            words.append("--resume")
+    return words
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
     args = parse(Args, "python -m benchmarks.pretrained.ntuple", arguments)
+    if args.learn:
+        learn()
+        return
     plies = {1: args.greedy, 3: args.search}
     scores = evaluate(load(players.PRETRAINED), plies, args.threads)
     print(json.dumps(scores, indent=1))
-    metadata = players.PRETRAINED.with_suffix(".json")
-    description = json.loads(metadata.read_text(encoding="utf-8"))
-    description |= {"scores": scores, "measured_on": machine()}
-    metadata.write_text(json.dumps(description, indent=1) + "\n", encoding="utf-8")
+    about = json_files.read(METADATA) | {"scores": scores, "measured_on": machine()}
+    METADATA.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
