@@ -4,7 +4,8 @@
 
 Draws `benchmarks/results/ntuple_network/strength.svg` from the rows of the runs that the package's
 network is made of and from the leaderboard, with published results, and prints the slope of the
-greedy score per tenfold number of moves.
+greedy score per tenfold number of moves. Times are those of `benchmarks.pretrained.regrets`, which
+measures all searches on one machine; games of the leaderboard were played on several.
 """
 
 from __future__ import annotations
@@ -29,6 +30,16 @@ RESULTS = Path(__file__).parents[1] / "results"
 BASE, EARLY, JOINED = 4e9, 1e9, 14e9
 """Moves before `late`, which begins with the weights of `base`, before `early_end`, which begins
 with those of `early`, and before the network that is joined of `late` and `early_end`."""
+
+SEARCHES = {
+    "N-tuple network": "depth=1",
+    "expectimax, 2-ply": "depth=2",
+    "expectimax, 3-ply": "depth=3",
+    "expectimax, 4-ply": "depth=4",
+    "expectimax, 500 nodes": "nodes=500",
+    "expectimax, 7-ply, cutoff 0.001": "depth=7,cutoff=1e-3",
+}
+"""Players of the leaderboard, and their searches in the rows of regrets."""
 
 LEARNED = [(4e10, 324_710)]
 """Greedy scores of Jaskowski (2018) by moves learned."""
@@ -57,16 +68,19 @@ def greedy_scores(name: str, before: float = 0) -> list[Point]:
 
 def player_scores(*players: str) -> list[Point]:
     """Return the scores of players of the leaderboard by seconds per move, in ascending order."""
+    *_, measured = json_files.rows(RESULTS / "search_regrets.jsonl")
+    seconds = {line["search"]: line["us"] / 1e6 for line in measured["lines"]}
     with (RESULTS / "leaderboard" / "2048.csv").open(encoding="utf-8", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["player"] in players]
-    return [
+    points = [
         Point(
-            float(row["cpu_seconds_each"]),
+            seconds[SEARCHES[row["player"]]],
             float(row["mean"]),
             (float(row["high"]) - float(row["low"])) / 2,
         )
-        for row in sorted(rows, key=lambda row: float(row["cpu_seconds_each"]))
+        for row in rows
     ]
+    return sorted(points)
 
 
 def slope(points: list[Point]) -> float:
@@ -100,7 +114,7 @@ def draw(runs: dict[str, list[Point]], path: Path) -> None:
         axis.grid(alpha=0.3)
         axis.legend(loc="upper left" if axis is left else "lower right")
     left.set(xlabel="moves learned", ylabel="mean score", title="greedy play")
-    right.set(xlabel="seconds per move", title="search")
+    right.set(xlabel="seconds per move (ours: a busy Intel Xeon)", title="search")
     save(figure, path)
 
 

@@ -29,4 +29,9 @@ def test_the_figure_has_all_players_that_it_names(
     drawn = (tmp_path / "strength.svg").read_text()
     assert all(f"<!-- package, {name} -->" in drawn for name in ("1-ply to 4-ply", "500 nodes"))
     assert "points for ten times as many moves" in capsys.readouterr().out
-    assert len(strength.player_scores("N-tuple network", "expectimax, 3-ply")) == 2
+    fast, slow = strength.player_scores("expectimax, 3-ply", "N-tuple network")
+    assert 0 < 20 * fast.x < slow.x and fast.score < slow.score
+
+
+def test_all_searches_of_the_figure_have_a_score_and_a_time() -> None:
+    assert len(strength.player_scores(*strength.SEARCHES)) == len(strength.SEARCHES)
