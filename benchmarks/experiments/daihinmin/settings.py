@@ -34,6 +34,8 @@ class Player:
     epsilon: Share | None = None
     """Probability of a random move in the games that the network learns from."""
     iterations: Whole | None = None
+    learner: dict[str, Any] = field(default_factory=dict)
+    """Settings of its learner that differ from those of all runs."""
     is_from_self_play: bool = False
     """The network is the one of `--self-play`."""
     published: Published | None = None
@@ -88,16 +90,17 @@ class Experiment:
         if self.has_one_run:
             return {"all": from_dict(self.run, RankRun)}
         return {
-            name: from_dict(self.run | _own_settings(player), RankRun)
+            name: from_dict(self.run | _own_settings(player, self.run), RankRun)
             for name, player in self.players.items()
             if player.network is not None
         }
 
 
-def _own_settings(player: Player) -> dict[str, Any]:
-    """Return the settings of training that a player has for itself."""
+def _own_settings(player: Player, run: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of training that a player has for itself, given those of all runs."""
     own = {key: getattr(player, key) for key in ("network", "epsilon", "iterations")}
-    return {key: value for key, value in own.items() if value is not None}
+    learner = {"learner": run.get("learner", {}) | player.learner}
+    return {key: value for key, value in own.items() if value is not None} | learner
 
 
 def read(name: str) -> Experiment:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -195,6 +196,17 @@ def test_published_uses_of_each_sample_are_58_to_88() -> None:
     uses = {line.split(" | ")[0].strip("| "): line.split(" | ")[-1].strip("| ") for line in lines}
     assert uses["BaseCNN16"] == "58" and uses["BaseCNN128eps"] == "88"
     assert uses["HistoryCNN"] == "15" and uses["Self"] == "-"
+
+
+def test_a_player_has_settings_of_its_own() -> None:
+    """Such as the paper's plain SGD, in batches of 25."""
+    sgd = {"optimizer": "sgd", "rate": 0.0003, "batch": 25}
+    player = settings.Player(network={"name": "BaseCNN", "channels": 16}, learner=sgd)
+    logs = settings.read("logs")
+    run = replace(logs, players={"SGD": player, "all": logs.players["BaseCNN16"]}).runs()
+    assert run["SGD"].learner.optimizer == "sgd" and run["SGD"].learner.batch == 25
+    assert run["SGD"].learner.bf16 and run["all"].learner.optimizer == "adam"
+    assert run["SGD"].games == run["all"].games == 40_000
 
 
 @pytest.mark.parametrize("name", ["generations", "logs"])
