@@ -74,6 +74,29 @@ def test_unknown_runs_are_named() -> None:
         study.Args(only=["restrat"])
 
 
+def test_an_interrupted_run_goes_on_and_has_rows_when_it_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resumed: list[bool] = []
+
+    def main(words: list[str]) -> None:
+        place = Path(words[words.index("--out") + 1])
+        resumed.append("--resume" in words)
+        (place / "learner.npz").touch()
+        if len(resumed) == 1:
+            raise KeyboardInterrupt
+        json_files.write_rows(place / "rows.jsonl", [row(1_000, 30)])
+
+    monkeypatch.setattr(study.training, "main", main)
+    args = study.Args(runs=tmp_path / "runs", out=tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        study.learn("restart", args)
+    assert not study.ended(args)
+    study.learn("restart", args)
+    assert resumed == [False, True]
+    assert [each["1-ply"]["mean"] for each in study.ended(args)["restart"]] == [1_000]
+
+
 @pytest.mark.slow
 def test_a_run_is_learned_once_and_its_rows_kept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

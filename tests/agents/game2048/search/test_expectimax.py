@@ -95,6 +95,24 @@ def test_values_equal_those_of_the_plain_recursion(size: tuple[int, int], depth:
         assert values == pytest.approx(expected, rel=1e-5, abs=1e-3), board
 
 
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_boards_at_the_end_of_lines_are_downgraded(depth: int) -> None:
+    """Rewards stay those of the board, and values are those of its downgraded form."""
+    rng = random.Random(depth)
+    net = random_network((4, 4))._replace(downgrade=5)
+    naive = NaiveNetwork(TUPLES[4, 4], net.weights, downgrade=32)
+    plain = NaiveNetwork(TUPLES[4, 4], net.weights)
+    agent, differ = ExpectimaxAgent(net, depth, cutoff=0), 0
+    for board in [random_board(rng, (4, 4)) for _ in range(6 if depth == 3 else 30)]:
+        expected = move_values(naive, board, depth)
+        values = agent.evaluate(oracle.to_word(board))
+        assert [values[action] for action in expected] == pytest.approx(
+            [*expected.values()], rel=1e-5, abs=1e-3
+        )
+        differ += expected != move_values(plain, board, depth)
+    assert differ > 0
+
+
 @by_size
 def test_one_ply_is_the_greedy_player(size: tuple[int, int]) -> None:
     rng = random.Random(7)
