@@ -12,6 +12,7 @@ pytest.importorskip("matplotlib")
 
 from afterstate.agents.config import from_dict
 from afterstate.agents.game2048.learning.runs import NTupleRun
+from afterstate.agents.training import __main__ as training
 from afterstate.envs import json_files
 from afterstate.leaderboard.row_files import Row
 from benchmarks.pretrained import curves, study
@@ -87,7 +88,7 @@ def test_an_interrupted_run_goes_on_and_has_rows_when_it_has_ended(
             raise KeyboardInterrupt
         json_files.write_rows(place / "rows.jsonl", [row(1_000, 30)])
 
-    monkeypatch.setattr(study.training, "main", main)
+    monkeypatch.setattr(training, "main", main)
     args = study.Args(runs=tmp_path / "runs", out=tmp_path)
     with pytest.raises(KeyboardInterrupt):
         study.learn("restart", args)
