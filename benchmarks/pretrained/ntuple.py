@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -23,9 +22,11 @@ from pathlib import Path
 from afterstate import agents
 from afterstate.agents.config import Count, settings
 from afterstate.agents.game2048 import players
+from afterstate.agents.game2048.learning import pruning
 from afterstate.agents.game2048.learning.ntuple_learner import evaluate
 from afterstate.agents.game2048.values.ntuple_file import load
 from afterstate.agents.game2048.values.ntuple_network import Network
+from afterstate.agents.training import __main__ as training
 from afterstate.envs import json_files
 from afterstate.envs.commands import parse, run_process
 from afterstate.envs.messages import shown
@@ -61,12 +62,16 @@ class Args:
     """Learn a network like it instead."""
 
 
+PROGRAMS = {"train": training.main, "prune": pruning.main}
+"""The programs of the commands that make the network."""
+
+
 def learn() -> None:
     """Run the commands of the network that have not ended yet, in the working folder.
 
     Raises:
         OSError: a file cannot be written.
-        CalledProcessError: a command has failed.
+        SystemExit: a command was interrupted or has failed.
     """
     rows = Path("out/ntuple.jsonl")
     rows.parent.mkdir(exist_ok=True)
@@ -74,7 +79,8 @@ def learn() -> None:
     for command in (each for each in commands() if each not in done):
         print(command, flush=True)
         start = time.monotonic()
-        subprocess.run([sys.executable, "-m", *resumed(command)], check=True)
+        _, name, *words = resumed(command)
+        PROGRAMS[name](words)
         seconds = round(time.monotonic() - start)
         json_files.append(rows, [{"command": command, "seconds": seconds, "machine": machine()}])
 
