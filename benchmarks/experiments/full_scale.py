@@ -71,20 +71,25 @@ def seconds_each(game: str, player: str) -> float:
 
 def per_core(file: str, line: str, cores: int = 2) -> float:
     """Return the rate of a line of a table of speeds, divided by the cores that it had."""
-    text = (RESULTS / file).read_text(encoding="utf-8")
-    match = re.search(rf"^{re.escape(line)} +([\d,.]+)", text, re.MULTILINE)
-    if match is None:
-        raise ValueError(f"{file} must have a line {line!r}")
-    return float(match[1].replace(",", "")) / cores
+    return number_of(file, line, r" +([\d,.]+)") / cores
 
 
 def mean_time(line: str) -> float:
     """Return the mean time of a line of the table of speeds of rank networks."""
-    text = (RESULTS / "speed_rank_nets.txt").read_text(encoding="utf-8")
-    match = re.search(rf"^{re.escape(line)} .* mean ([\d.]+)", text, re.MULTILINE)
+    return number_of("speed_rank_nets.txt", line, r" .* mean ([\d.]+)")
+
+
+def number_of(file: str, line: str, pattern: str) -> float:
+    """Return the number that a pattern finds after the beginning of a line of a file.
+
+    Raises:
+        ValueError: there is no such line.
+    """
+    text = (RESULTS / file).read_text(encoding="utf-8")
+    match = re.search(rf"^{re.escape(line)}{pattern}", text, re.MULTILINE)
     if match is None:
-        raise ValueError(f"speed_rank_nets.txt must have a line {line!r}")
-    return float(match[1])
+        raise ValueError(f"{file} must have a line {line!r}")
+    return float(match[1].replace(",", ""))
 
 
 def simulated(simulations: int) -> float:

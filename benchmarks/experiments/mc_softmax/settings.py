@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 RESULTS = Path(__file__).parents[2] / "results" / "experiments" / "mc_softmax"
 PRETRAINED = Path(str(game2048.__file__)).parent / "pretrained"
 
-FILES = {"ntuple": "ntuple.npz", "value-net": "value.safetensors"}
+NETWORK_FILES = {"ntuple": "ntuple.npz", "value-net": "value.safetensors"}
 """Files of the pretrained networks."""
 
 Measure = Literal["regrets", "scores"]
@@ -70,10 +70,10 @@ def check_network(name: str) -> None:
         ValueError: it has another hash.
     """
     expected = load_settings()["networks"][name]
-    installed = sha256((PRETRAINED / FILES[name]).read_bytes()).hexdigest()[:16]
+    installed = sha256((PRETRAINED / NETWORK_FILES[name]).read_bytes()).hexdigest()[:16]
     if installed != expected:
         raise ValueError(
-            f"{FILES[name]} must have the hash {expected} of this study, got {installed}: "
+            f"{NETWORK_FILES[name]} must have the hash {expected} of this study, got {installed}: "
             "to repeat it with the installed network, write its hash to networks in settings.json"
         )
 

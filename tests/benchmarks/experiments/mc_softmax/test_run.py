@@ -109,7 +109,7 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
     settings = experiment.load_settings()
     settings["networks"] = {
         name: sha256((experiment.PRETRAINED / file).read_bytes()).hexdigest()[:16]
-        for name, file in experiment.FILES.items()
+        for name, file in experiment.NETWORK_FILES.items()
     }
     search = {"network": "ntuple", "games": 2}
     policies = {"select": ["ave", "best"], "backup": ["best"]}
