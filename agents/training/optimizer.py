@@ -77,7 +77,7 @@ class Fitter:
             torch.set_float32_matmul_precision("high")
         if optimizer == "adam":
             self.optimizer: torch.optim.Optimizer = torch.optim.Adam(
-                net.parameters(), fused=self._is_recorded or None, capturable=self._is_recorded
+                net.parameters(), fused=True, capturable=self._is_recorded
             )
         else:
             self.optimizer = torch.optim.SGD(net.parameters(), momentum=momentum)
@@ -166,6 +166,7 @@ class Fitter:
                 else:
                     state.setdefault(int(of), {})[key] = value
             self._check(state)
+            self._lay_out(state)
             types = {name: (t.shape, t.dtype) for name, t in self.net.state_dict().items()}
             if {name: (t.shape, t.dtype) for name, t in net.items()} != types:
                 raise ValueError("its weights have other shapes or types")
@@ -191,6 +192,13 @@ class Fitter:
                     raise ValueError(f"the optimizer's {name} does not fit parameter {i}")
                 if name in ("step", "exp_avg_sq") and bool((value < 0).any()):
                     raise ValueError(f"the optimizer's {name} is negative")
+
+    def _lay_out(self, state: dict[int, dict[str, Tensor]]) -> None:
+        """Give the state the memory layout of its parameters, as fused steps require."""
+        for i, weights in enumerate(self.net.parameters()):
+            for name, value in state.get(i, {}).items():
+                if name != "step":
+                    state[i][name] = torch.empty_like(weights).copy_(value)
 
     def save(self, path: str | Path, others: dict[str, Tensor], **metadata: Any) -> None:
         """Write a checkpoint to a safetensors file.

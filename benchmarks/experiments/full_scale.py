@@ -138,7 +138,7 @@ def works() -> Iterator[Work]:
     yield Work("policy networks: log by 3-ply search", 6e8, "moves", log, EPYC, 1 / 45_000)
     for k in (2, 5):
         rate = per_core("speed_neural_2.txt", f"policy, k = {k}, learns, batch 512, 16 bits")
-        yield Work(f"policy networks: k = {k} learns", 6e8, "moves", rate, EPYC, 1 / 2)
+        yield Work(f"policy networks: k = {k} learns", 6e8, "moves", rate, XEON, 1 / 2)
     name = "MC Softmax: 100 games of CNN22 with 2,000 simulations"
     yield Work(name, 100 * MOVES, "moves", simulated(2000), EPYC, 1 / 100)
     decision = seconds_each("daihinmin", "Monte Carlo, 500 playouts")

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
 from afterstate.agents import nets
 from afterstate.agents.config import Positive, checked
@@ -45,6 +46,32 @@ PRETRAINED = Path(__file__).parents[1] / "pretrained" / "value.safetensors"
 Output = Literal["relu", "identity"]
 
 
+class Conv2x2(nn.Conv2d):
+    """A convolution of 2x2 cells without padding, of batches `[n, n_in, rows, columns]`.
+
+    On a CPU it is a product of matrices, the patches and the filters. The results are those of
+    torch's convolution but for rounding. With the few cells and many planes of CNN22 it takes half
+    of the time; larger planes, as policy networks have, would take longer.
+
+    Args:
+        n_in: planes of the input.
+        n_out: planes of the output.
+    """
+
+    def __init__(self, n_in: int, n_out: int) -> None:
+        super().__init__(n_in, n_out, 2)
+
+    def forward(self, planes: Tensor) -> Tensor:
+        """Return the planes `[n, n_out, rows - 1, columns - 1]`."""
+        if planes.is_cuda:
+            return super().forward(planes)
+        cells = planes.movedim(1, -1)
+        rows = cells[:, :-1], cells[:, 1:]
+        of_patch = [part for row in rows for part in (row[:, :, :-1], row[:, :, 1:])]
+        patches = torch.stack(of_patch, -1).flatten(-2)  # in the order of a filter's weights
+        return linear(patches, self.weight.flatten(1), self.bias).movedim(-1, 1)
+
+
 class CNN22(nn.Module):
     """Two convolutions of 2x2 and three dense layers: 2,902,273 parameters, 9.21 MFLOP a board.
 
@@ -67,9 +94,9 @@ class CNN22(nn.Module):
             )
         self.settings = {"output": output}
         self.body = nn.Sequential(
-            nn.Conv2d(N_PLANES, 256, 2),  # [n, 256, 3, 3]
+            Conv2x2(N_PLANES, 256),  # [n, 256, 3, 3]
             nn.ReLU(inplace=True),
-            nn.Conv2d(256, 512, 2),  # [n, 512, 2, 2]
+            Conv2x2(256, 512),  # [n, 512, 2, 2]
             nn.ReLU(inplace=True),
             nn.Flatten(),
             nn.Linear(2048, 1024),

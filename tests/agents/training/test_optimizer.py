@@ -43,6 +43,15 @@ class Line(nn.Module):
         return inputs @ self.weights[:, None] + self.bias
 
 
+class Plane(nn.Conv2d):
+    """A convolution, in `channels_last`, with the same weights at first in each network."""
+
+    def __init__(self) -> None:
+        with nets.seeded(1):
+            super().__init__(3, 3, (2, 3))
+        self.weight.data = self.weight.data.contiguous(memory_format=torch.channels_last)
+
+
 class Other(Line):
     """The same network by another name."""
 
@@ -264,6 +273,21 @@ def test_learning_from_a_checkpoint_equals_uninterrupted_learning(
     make_steps(second, 3)
     assert_same(whole, second)
     assert (weights_of(second.net) != weights_of(second.played)).any() == ("average" in settings)
+
+
+def test_weights_in_channels_last_learn_on_from_a_checkpoint(path: Path) -> None:
+    whole, first, second = (Fitter(Plane(), mse_loss) for _ in range(3))
+    generator = torch.Generator().manual_seed(1)
+    batches = [torch.randn(2, 5, 3, 4, 4, generator=generator) for _ in range(6)]
+    for inputs, targets in batches:
+        whole.step(inputs, targets[:, :, :3, :2], 0.1)
+    for inputs, targets in batches[:3]:
+        first.step(inputs, targets[:, :, :3, :2], 0.1)
+    first.save(path, {})
+    second.load(path)
+    for inputs, targets in batches[3:]:
+        second.step(inputs, targets[:, :, :3, :2], 0.1)
+    assert_same(whole, second)
 
 
 def test_metadata_and_other_tensors_are_restored(path: Path) -> None:

@@ -63,6 +63,23 @@ def test_large_batches_are_in_channels_last(n: int) -> None:
         torch.testing.assert_close(net(planes), net(one_by_one), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_a_convolution_of_2x2_cells_is_that_of_torch(layout: torch.memory_format) -> None:
+    torch.manual_seed(1)
+    ours, theirs = value_net.Conv2x2(3, 5), torch.nn.Conv2d(3, 5, 2)
+    theirs.load_state_dict(ours.state_dict())
+    planes = torch.randn(7, 3, 4, 6).contiguous(memory_format=layout)
+    inputs = [planes.clone().requires_grad_() for _ in range(2)]
+    outputs = [net(each) for net, each in zip((ours, theirs), inputs, strict=True)]
+    assert outputs[0].shape == (7, 5, 3, 5)
+    torch.testing.assert_close(*outputs)
+    for output in outputs:
+        (output * torch.arange(5.0)[:, None, None]).square().sum().backward()
+    torch.testing.assert_close(*(each.grad for each in inputs))
+    for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(one.grad, other.grad)
+
+
 @pytest.mark.parametrize("output", ["relu", "identity"])
 def test_only_relu_bounds_values_below(output: Any) -> None:
     torch.manual_seed(1)
