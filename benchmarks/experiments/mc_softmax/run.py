@@ -212,7 +212,12 @@ def measure_regrets(args: Args) -> None:
 
 
 def learn_temperature(args: Args) -> None:
-    """Learn the temperature of selection from searches of other positions."""
+    """Learn the temperature of selection from searches of other positions.
+
+    Raises:
+        ValueError: the installed network is not that of the study.
+    """
+    check_network("ntuple")
     options = load_settings()["temperature"]
     boards = logged_boards(args.runs / "temperature.npy", options["positions"])
     player = MCSoftmaxAgent(load(players.PRETRAINED), MCSoftmaxSettings(**options["searches"]))

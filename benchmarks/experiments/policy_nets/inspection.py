@@ -52,7 +52,7 @@ class Filters:
 
 @settings
 class Weights:
-    """Draw how many filters have how many large weights."""
+    """Draw how many filters have how many large weights, and write how large they are."""
 
     nets: tuple[str, ...]
     """Networks: files, or 2 or 5."""
@@ -171,11 +171,11 @@ def filters(args: Filters) -> str:
 
 
 def weights(args: Weights) -> str:
-    """Draw figure 3 of the paper."""
+    """Draw figure 3 of the paper and return a table of the weights."""
     networks = read_networks(args.nets).items()
     first = {name: analysis.first_layer(net) for name, net in networks}
     drawing.draw_weights(first, args.out, args.threshold)
-    return f"written: {args.out}"
+    return f"{tables.weights_table(first, args.threshold)}\n\nwritten: {args.out}"
 
 
 def contributions(args: Contributions) -> str:

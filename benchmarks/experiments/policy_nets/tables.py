@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 from torch import Tensor, nn
 
 from afterstate.agents.game2048.values.policy_net import best_moves, logits
@@ -14,6 +15,21 @@ from benchmarks.experiments.policy_nets import analysis
 from benchmarks.experiments.policy_nets.analysis import Floats
 
 ACTIONS = ("up", "right", "down", "left")
+
+
+def weights_table(networks: Mapping[str, npt.NDArray[np.float32]], threshold: float) -> str:
+    """Return how large the weights of first layers are, and how many of a filter are large.
+
+    Args:
+        networks: weights `[filters, 4, 16]` by name.
+        threshold: absolute value above which a weight is large.
+    """
+    rows = []
+    for name, weights in networks.items():
+        median = np.median((np.abs(weights) > threshold).sum((1, 2)))
+        rows.append([name, f"{np.abs(weights).mean():.3f}", f"{median:g}"])
+    head = ["", "mean absolute weight", f"median weights of a filter above {threshold:g}, of 64"]
+    return markdown(head, rows)
 
 
 def caption(networks: Mapping[str, nn.Module], board: Tensor) -> str:

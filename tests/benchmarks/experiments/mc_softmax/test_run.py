@@ -225,9 +225,11 @@ def test_rows_of_another_network_do_not_count(tiny: Experiment) -> None:
     tiny.settings["networks"]["ntuple"] = "another"
     assert [row["player"] for row in report.rows("scores", "lines")] == ["value-net"]
     message = r"ntuple\.npz must have the hash another of this study, got [0-9a-f]{16}: to repeat"
-    with pytest.raises(SystemExit, match=message):
-        tiny.main("scores", "--only", "lines")
+    for words in (["scores", "--only", "lines"], ["temperature"]):
+        with pytest.raises(SystemExit, match=message):
+            tiny.main(*words)
     assert len(tiny.rows()) == 2
+    assert not (tiny.results / "temperature.json").exists()
 
 
 def test_rows_have_the_summary_of_the_players_games(tiny: Experiment) -> None:

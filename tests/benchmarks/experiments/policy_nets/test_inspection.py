@@ -306,8 +306,18 @@ def test_the_filters_with_the_largest_weights_or_the_given_ones_are_drawn(
     np.testing.assert_array_equal(zero.images[0].get_array(), weights[0])
 
 
-def test_the_weights_of_several_networks_are_drawn(given: Files, figures: list[Any]) -> None:
+def test_the_weights_of_several_networks_are_drawn(
+    given: Files, figures: list[Any], capsys: pytest.CaptureFixture[str]
+) -> None:
     inspection.main(["weights", given.two, given.five, "--threshold", "0.2", "--out", given.out])
+    head, _, *rows, _, written = capsys.readouterr().out.splitlines()
+    assert head.endswith("| median weights of a filter above 0.2, of 64 |")
+    for path, row in zip((given.two, given.five), rows, strict=True):
+        weights = np.abs(analysis.first_layer(policy_net.load(path)))
+        _, _, mean, median, _ = row.split("|")
+        assert float(mean) == pytest.approx(weights.mean(), abs=5e-4)
+        assert float(median) == np.median([(each > 0.2).sum() for each in weights])
+    assert written == f"written: {given.out}"
     curves = figures[0].axes[0].lines
     assert [curve.get_label() for curve in curves] == ["k = 2, of 6 filters", "k = 5, of 3 filters"]
     for path, curve in zip((given.two, given.five), curves, strict=True):
