@@ -83,7 +83,7 @@ class Fitter:
             self.optimizer = torch.optim.SGD(net.parameters(), momentum=momentum)
 
     def _new_step(self) -> Callable[[Tensor, Tensor], Tensor]:
-        """Return what makes a step with inputs and targets."""
+        """Return the function that makes a step with inputs and targets."""
         return Recorded(self._compute) if self._is_recorded else self._compute
 
     def step(self, inputs: Tensor, targets: Tensor, rate: float) -> Tensor:
@@ -166,7 +166,7 @@ class Fitter:
                 else:
                     state.setdefault(int(of), {})[key] = value
             self._check(state)
-            self._lay_out(state)
+            state = self._laid_out(state)
             types = {name: (t.shape, t.dtype) for name, t in self.net.state_dict().items()}
             if {name: (t.shape, t.dtype) for name, t in net.items()} != types:
                 raise ValueError("its weights have other shapes or types")
@@ -193,12 +193,16 @@ class Fitter:
                 if name in ("step", "exp_avg_sq") and bool((value < 0).any()):
                     raise ValueError(f"the optimizer's {name} is negative")
 
-    def _lay_out(self, state: dict[int, dict[str, Tensor]]) -> None:
-        """Give the state the memory layout of its parameters, as fused steps require."""
-        for i, weights in enumerate(self.net.parameters()):
-            for name, value in state.get(i, {}).items():
-                if name != "step":
-                    state[i][name] = torch.empty_like(weights).copy_(value)
+    def _laid_out(self, state: dict[int, dict[str, Tensor]]) -> dict[int, dict[str, Tensor]]:
+        """Return the state in the memory layout of its parameters, as fused steps require."""
+        weights = list(self.net.parameters())
+        return {
+            i: {
+                k: v if k == "step" else torch.empty_like(weights[i]).copy_(v)
+                for k, v in each.items()
+            }
+            for i, each in state.items()
+        }
 
     def save(self, path: str | Path, others: dict[str, Tensor], **metadata: Any) -> None:
         """Write a checkpoint to a safetensors file.

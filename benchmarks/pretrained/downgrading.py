@@ -24,6 +24,7 @@ from afterstate.agents.game2048.values.ntuple_network import Network
 from afterstate.agents.training.run import EVALUATION_SEED, half_interval
 from afterstate.envs import json_files
 from afterstate.envs.commands import parse, run_process
+from afterstate.leaderboard.games import fingerprint
 from afterstate.leaderboard.machine import machine
 from benchmarks.pretrained.ntuple import network_of
 
@@ -81,12 +82,14 @@ class Args:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
     args = parse(Args, "python -m benchmarks.pretrained.downgrading", arguments)
-    row = gain(network_of(args.player), args.depth, args.games)
+    net = network_of(args.player)
+    row = gain(net, args.depth, args.games)
     print(
         f"without {row['without']:,}, with {row['with']:,}: {row['gain']:+,} ± {row['interval']:,} "
         f"({row['games']:,} pairs of games, {row['different']:,} of them differ)"
     )
-    json_files.append(args.out, [{"player": args.player, **row, "machine": machine()}])
+    about = {"player": args.player, "weights": fingerprint(net)}
+    json_files.append(args.out, [{**about, **row, "machine": machine()}])
 
 
 if __name__ == "__main__":

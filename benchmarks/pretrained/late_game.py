@@ -47,7 +47,9 @@ Reals = npt.NDArray[np.float64]
 def expected_and_scored(
     net: Network, depth: int, seed: int, scores: npt.NDArray[np.int64]
 ) -> tuple[Reals, Reals]:
-    """Play a game of `Game2048-v0`, up to its end or a 65536 tile.
+    """Return what the network expects and scores in a game of `Game2048-v0`, at several scores.
+
+    From a 65536 tile on, it sees a 32768.
 
     Args:
         net: plays and values.

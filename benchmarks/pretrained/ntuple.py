@@ -5,9 +5,10 @@
 
 Plays 4,000 greedy games and 200 by search, the same in every run, and writes the scores to
 `agents/game2048/pretrained/ntuple.json`, where its training is described. With `--learn` a network
-like it learns from nothing, by the commands in that file: in five hours of two cores, with 8 GB of
+like it learns from nothing, by the commands in that file: in five hours of two cores, with 20 GB of
 memory. The whole network is `out/joined/learner.npz` then, the pruned one `out/ntuple.npz`. The
-same command goes on after an interruption; `out/ntuple.jsonl` has the seconds of each part.
+same command goes on after an interruption; `out/ntuple.jsonl` has the seconds of each part, in a
+row for each time that it was started.
 """
 
 from __future__ import annotations
@@ -75,14 +76,17 @@ def learn() -> None:
     """
     rows = Path("out/ntuple.jsonl")
     rows.parent.mkdir(exist_ok=True)
-    done = {row["command"] for row in json_files.rows(rows)}
+    done = {row["command"] for row in json_files.rows(rows) if row["ended"]}
     for command in (each for each in commands() if each not in done):
         print(command, flush=True)
-        start = time.monotonic()
+        start, ended = time.monotonic(), False
         _, name, *words = resumed(command)
-        PROGRAMS[name](words)
-        seconds = round(time.monotonic() - start)
-        json_files.append(rows, [{"command": command, "seconds": seconds, "machine": machine()}])
+        try:
+            PROGRAMS[name](words)
+            ended = True
+        finally:
+            row = {"command": command, "seconds": round(time.monotonic() - start), "ended": ended}
+            json_files.append(rows, [{**row, "machine": machine()}])
 
 
 def commands() -> list[str]:

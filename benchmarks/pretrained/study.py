@@ -1,4 +1,4 @@
-"""Compare settings of learning, each with a run that lacks this one only, after the same moves.
+"""Compare settings of learning, each with a run that lacks them, after the same moves.
 
     python -m benchmarks.pretrained.study --runs out/study
     python -m benchmarks.pretrained.study --only restart --only "8x6, restart"
@@ -102,7 +102,7 @@ def difference(row: Row, other: Row | None, depth: str) -> str:
 
 
 def depth_name(depth: str) -> str:
-    """Return how the games of a depth are played."""
+    """Return the name of a depth: greedy or n-ply."""
     return "greedy" if depth == "1-ply" else depth
 
 
@@ -118,7 +118,7 @@ def table(runs: dict[str, list[Row]]) -> str:
         if each != next(iter(games.values())):
             raise ValueError(f"{name} must have the moves and games of the other runs, got {each}")
     depths = list(n_games(next(iter(last.values()))))
-    head = ["setting", "compared with"]
+    head = ["setting", "difference from"]
     for depth in depths:
         head += [depth_name(depth), "difference"]
     body = []
@@ -141,12 +141,12 @@ def page(runs: dict[str, list[Row]]) -> str:
         [
             "# What settings of learning are worth\n",
             "Networks of [4x6 tuples](../../../docs/players.md#n-tuple-networks) learn by backward "
-            f"[TC(0.5)](../../../docs/learning.md) from {last['n_moves']:.2g} moves with one "
-            "thread and seed 1, unless a setting says otherwise. Each run is compared with one "
-            "that lacks its last setting. ± is half of the 95% interval of a mean over "
-            f"games ({counts}). It does not cover other seeds: each setting has one run, so "
-            "differences of a few percent are not significant. The last columns are the shares of "
-            "greedy games that reach a tile.\n",
+            f"[TC(0.5)](../../../docs/learning.md) from {_short(last['n_moves'])} moves with one "
+            "thread and seed 1, unless a setting says otherwise. A difference is that of all "
+            "settings which the run has and the other one lacks. ± is half of the 95% interval of "
+            f"a mean over games ({counts}). It does not cover other seeds: each setting has one "
+            "run, so differences of a few percent are not significant. The last columns are the "
+            "shares of greedy games that reach a tile.\n",
             table(runs) + "\n",
             "![Scores by moves learned](curves.svg)\n",
             "| setting | of `afterstate train ntuple` |\n| --- | --- |",
@@ -154,6 +154,11 @@ def page(runs: dict[str, list[Row]]) -> str:
             "\nCommand: `python -m benchmarks.pretrained.study`\n",
         ]
     )
+
+
+def _short(n_moves: int) -> str:
+    """Return a number of moves with two digits, such as 1e9."""
+    return f"{n_moves:.2g}".replace("e+0", "e")
 
 
 def n_games(row: Row) -> dict[str, int]:

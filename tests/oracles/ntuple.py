@@ -94,7 +94,8 @@ class NaiveNetwork:
 
     def stage(self, board: Board) -> int:
         """Return the stage of a board: the number of sums that its different tiles reach."""
-        tiles = sum(2**exponent for exponent in {e for row in board for e in row if e > 0})
+        valued = downgrade(board, self.top)
+        tiles = sum(2**exponent for exponent in {e for row in valued for e in row if e > 0})
         return sum(tiles >= begin for begin in self.stages)
 
     def entries(self, board: Board) -> list[int]:

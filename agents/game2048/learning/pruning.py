@@ -7,8 +7,9 @@ never. The weights with the largest product of uses and square are kept, the oth
 product is what one dropped adds to the squared error of all values. Kept weights are rounded to
 multiples of a step, those that are rarely used of a coarser one: see `steps_by_uses`. With
 promotion, a dropped weight of a later stage has the value of the stage before, so the difference to
-that value is squared. Uses are counted in greedy games, or in games played by 2-ply search, which
-include the afterstates that it looks ahead to. Ten million weights take about 12 MB.
+that value is squared. Uses are counted in greedy games; or in games by 2-ply search, also of the
+afterstates that it looks ahead to after the move that it plays and a new 2. Ten million weights
+take about 12 MB.
 """
 
 from __future__ import annotations

@@ -214,6 +214,7 @@ class NTupleRun:
         for start, end in zip(self.start, [*ends, None], strict=False):
             other = NTupleLearner.load(start.file)
             learner.start_from(other, start.begin, end, weights=start.weights)
+            del other  # before the next file is read
         return learner
 
     def resume(self, path: Path, threads: int = 1) -> NTupleLearner:

@@ -35,6 +35,7 @@ from afterstate.agents.game2048.values.ntuple import (
     select_move,
     stage_start,
     value_of,
+    valued,
 )
 from afterstate.agents.game2048.values.ntuple_network import Indices, Network, Value, Weights
 from afterstate.envs.game2048.games import largest_exponent
@@ -167,7 +168,8 @@ def _choose(
 @kernel
 def enters_stage(net: Network, path: Path, t: int) -> bool:
     """Return True if a move leads to another stage."""
-    return bool(stage_start(net, path.afters[t]) != stage_start(net, path.boards[t]))
+    after, board = valued(net, path.afters[t]), valued(net, path.boards[t])
+    return bool(stage_start(net, after) != stage_start(net, board))
 
 
 @kernel
@@ -287,11 +289,11 @@ def _first_board(net: Network, state: Words, me: int, pools: Pools) -> tuple[Wor
 @kernel
 def _store_entries(net: Network, pools: Pools, path: Path, n_moves: int, last: Word) -> None:
     """Store the boards at which a game entered a stage."""
-    stage = stage_start(net, path.boards[0]) if n_moves > 0 else np.uint64(0)
+    stage = stage_start(net, valued(net, path.boards[0])) if n_moves > 0 else np.uint64(0)
     goes_on = not is_over(last, field(net.size[0], net.size[1]))
     for t in range(1, n_moves + goes_on):
         board = path.boards[t] if t < n_moves else last
-        entered = stage_start(net, board)
+        entered = stage_start(net, valued(net, board))
         if entered > stage:
             stage = entered
             s = int(entered) // net.stage_size

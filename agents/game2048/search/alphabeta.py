@@ -376,7 +376,7 @@ class AlphaBetaAgent(Agent):
 
     def __init__(self, settings: AlphaBetaSettings | None = None) -> None:
         if not isinstance(settings, (AlphaBetaSettings, type(None))):
-            raise ValueError(f"settings must be Settings(depth=3, ...), got {shown(settings)}")
+            raise ValueError(f"settings must be AlphaBetaSettings(...), got {shown(settings)}")
         self.settings = settings or AlphaBetaSettings()
         self._heuristic = heuristic(self.settings, self.settings.compared)
 
@@ -389,6 +389,8 @@ class AlphaBetaAgent(Agent):
             ValueError: not a board word.
         """
         word, search = self._word(board), self._search()
+        if self.settings.depth is None:  # load the kernel before the clock starts
+            search_to(word, 1, self._search())
         for depth in self._depths():
             action, value, reached = search_to(word, depth, search)
             if reached < depth:

@@ -69,10 +69,17 @@ def stage_start(net: Network, board: Word) -> Word:
 
 
 @inlined
-def symmetric_planes(net: Network, board: Word) -> tuple[tuple[Word, ...], Word]:
-    """Return the bit planes of a board's symmetric boards, and the start of its stage's weights."""
+def valued(net: Network, board: Word) -> Word:
+    """Return the board whose entries are a board's: itself, or its downgraded form."""
     if net.downgrade < 16:
         board = downgrade(board, net.downgrade)
+    return board
+
+
+@inlined
+def symmetric_planes(net: Network, board: Word) -> tuple[tuple[Word, ...], Word]:
+    """Return the bit planes of a board's symmetric boards, and the start of its stage's weights."""
+    board = valued(net, board)
     planes = symmetries(to_planes(board), net.size[0], net.size[1])
     return planes, stage_start(net, board)
 

@@ -63,7 +63,7 @@ class Conv2x2(nn.Conv2d):
 
     def forward(self, planes: Tensor) -> Tensor:
         """Return the planes `[n, n_out, rows - 1, columns - 1]`."""
-        if planes.is_cuda:
+        if planes.device.type != "cpu":
             return super().forward(planes)
         cells = planes.movedim(1, -1)
         rows = cells[:, :-1], cells[:, 1:]
@@ -191,8 +191,8 @@ class ValueNetAgent(Agent):
         depth: of the search in moves of the player, 1 (greedy) to 3.
         device: of the network, such as `"cuda"`; by default its own, and the CPU for a file.
         value_scale: points for each 1 of the network's output; by default that of its file, or 1.
-        bf16: if True, the network computes in bfloat16: twice as fast on a processor with
-            instructions for it (AVX512-BF16, AMX), far slower on others.
+        bf16: if True, the network computes in bfloat16: up to three times as fast on a processor
+            with instructions for it (AVX512-BF16, AMX), far slower on others.
         symmetric: if True, a value is the mean over the eight symmetric boards: stronger, and eight
             times as slow.
 

@@ -103,7 +103,7 @@ def verdict(claim: Claim, by_player: Mapping[str, Result]) -> str:
         return f"too few draws for an error ({points:+.1f})"
     is_significant = abs(points) > 2 * error
     if claim.equal:
-        same, apart = "reproduced: no significant difference", "not reproduced: they differ"
+        same, apart = "no significant difference", "not reproduced: they differ"
         word = apart if is_significant else same
     elif is_significant:
         word = "reproduced" if points > 0 else "opposite"
@@ -217,12 +217,15 @@ def page(experiment: Experiment, name: str, rows: Sequence[Row], curves: Curves)
     n_draws = len({row["seed"] for row in rows})
     seconds = sum(max((row.get("seconds", 0) for row in run), default=0) for run in curves.values())
     command = f"python -m benchmarks.experiments.daihinmin.run {name}"
+    play = f"{command} play --runs runs --draws {n_draws}"
+    if "Self" in experiment.players:
+        play += " --self-play runs/generations/all/net.safetensors"
     sections = [
         f"# {experiment.title}",
         f"{experiment.paper}: {experiment.shows}.",
-        f"`{command} train --runs runs`, then `play`, repeats this page; learning took "
-        f"{seconds / 3600:.1f} hours. {100 * len(rows):,} games: {n_draws:,} draws of five, "
-        f"who played {len(rows):,} sets of 100. ± is half of the 95% interval over draws, twice "
+        f"`{command} train --runs runs`, then `{play}`, repeat this page; learning took "
+        f"{seconds / 3600:.1f} hours. {100 * len(rows):,} games: {n_draws:,} draws of five, who "
+        f"played {len(rows):,} sets of 100. ± is half of the 95% interval over draws, twice "
         "the standard error, also of the paper. Each network learned once, so that intervals and "
         "verdicts do not cover learning: three seeds of each would.",
         points_table(experiment, by_player),

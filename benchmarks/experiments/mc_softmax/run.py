@@ -215,7 +215,7 @@ def learn_temperature(args: Args) -> None:
     """Learn the temperature of selection from searches of other positions.
 
     Raises:
-        ValueError: the installed network is not that of the study.
+        ValueError: the installed network is not that of the experiment.
     """
     check_network("ntuple")
     options = load_settings()["temperature"]

@@ -73,8 +73,9 @@ def check_network(name: str) -> None:
     installed = sha256((PRETRAINED / NETWORK_FILES[name]).read_bytes()).hexdigest()[:16]
     if installed != expected:
         raise ValueError(
-            f"{NETWORK_FILES[name]} must have the hash {expected} of this study, got {installed}: "
-            "to repeat it with the installed network, write its hash to networks in settings.json"
+            f"{NETWORK_FILES[name]} must have the hash {expected} of this experiment, got "
+            f"{installed}: to repeat it with the installed network, write its hash to networks in "
+            "settings.json"
         )
 
 

@@ -24,7 +24,7 @@ NOTHING = "-"
 
 
 class Order(NamedTuple):
-    """Two runs that the paper orders, or whose scores it does not tell apart, with ours."""
+    """Two runs that the paper orders, or whose difference it calls none, with our scores."""
 
     measure: str
     share: float
@@ -32,7 +32,7 @@ class Order(NamedTuple):
     worse: str
     says: str  # the paper's reason
     scores: tuple[Estimate | None, Estimate | None]  # of the better and the worse run, here
-    differs: bool = True  # whether the paper tells the two apart
+    differs: bool = True  # whether the paper says that one is better
 
     @property
     def agrees(self) -> bool | None:
@@ -47,11 +47,11 @@ class Order(NamedTuple):
 
     @property
     def is_significant(self) -> bool:
-        """True if our intervals do not overlap."""
+        """True if the 95% interval of our difference is on one side of zero."""
         better, worse = self.scores
         if better is None or worse is None:
             return False
-        return abs(better.mean - worse.mean) > better.interval + worse.interval
+        return abs(better.mean - worse.mean) > math.hypot(better.interval, worse.interval)
 
     def verdict(self) -> str:
         """Return the verdict in words."""
@@ -115,7 +115,7 @@ def counts(pairs: Sequence[Order]) -> str:
     text = (
         f"{_n_agree(measured)} of {len(measured)} pairs of runs that "
         "the paper orders have the same order here; of the "
-        f"{len(significant)} pairs whose 95% intervals here do not overlap, "
+        f"{len(significant)} pairs that differ significantly here, "
         f"{_n_agree(significant)}."
     )
     if equal:
@@ -166,11 +166,7 @@ def page(experiment: Experiment, parts: Sequence[str], picture: str) -> str:
 def _setup(experiment: Experiment, scale: Scale, rows: Sequence[Row]) -> str:
     """Return the setup of our runs, and the meaning of the intervals."""
     n_seeds = len({row["seed"] for row in rows})
-    games = ", ".join(
-        f"{measure} {max(row[measure]['n_games'] for row in rows if measure in row):,}"
-        for measure in DEPTHS
-        if any(measure in row for row in rows)
-    )
+    games = ", ".join(f"{measure} {n:,}" for measure, n in _n_games(rows).items())
     length = experiment.length.get(scale.axis)
     part = f", {scale.amount / length:.2g} of the paper's {short(length)}" if length else ""
     if scale.axis != experiment.axis:
@@ -179,7 +175,7 @@ def _setup(experiment: Experiment, scale: Scale, rows: Sequence[Row]) -> str:
     hours = sum(row["seconds"] for row in rows if row["share"] == 1) / 3600
     command = (
         f"python -m benchmarks.experiments.quasi_greedy.run {experiment.name} "
-        f"--{scale.axis} {short(scale.amount)} --repeats {n_seeds}"
+        f"--{scale.axis} {short(scale.amount)} --repeats {n_seeds} {_options_of_games(rows)}"
     )
     cpus = sorted({row["machine"]["cpu"] for row in rows if "machine" in row})
     return (
@@ -189,6 +185,20 @@ def _setup(experiment: Experiment, scale: Scale, rows: Sequence[Row]) -> str:
         f"same share of the run as the published ones. Self-play took {hours:.1f} core hours; "
         f"`{command}` repeats it."
     )
+
+
+def _n_games(rows: Sequence[Row]) -> dict[str, int]:
+    """Return the most games of an evaluation by the way to play."""
+    games = {
+        measure: [row[measure]["n_games"] for row in rows if measure in row] for measure in DEPTHS
+    }
+    return {measure: max(each) for measure, each in games.items() if each}
+
+
+def _options_of_games(rows: Sequence[Row]) -> str:
+    """Return the options of the command that has as many games."""
+    names = {"greedy": "--greedy-games", "3-ply": "--search-games"}
+    return " ".join(f"{names[measure]} {n}" for measure, n in _n_games(rows).items())
 
 
 def _scores_table(experiment: Experiment, curves: Curves) -> str:
@@ -228,7 +238,7 @@ def _row_cells(
 def _equal_moves(experiment: Experiment, scale: Scale, curves: Curves) -> str:
     """Return the ends of runs next to the first run after as many moves; empty if moves are equal.
 
-    The first run is compared where it had made the most similar number of moves.
+    The first run is compared at its last evaluation with no more moves, or else at its first one.
     """
     first = curves.get(experiment.runs[0].name, [])
     if scale.axis == "moves" or not first:
@@ -236,7 +246,7 @@ def _equal_moves(experiment: Experiment, scale: Scale, curves: Curves) -> str:
     body = []
     for run in experiment.runs[1:]:
         for point in curves.get(run.name, [])[-1:]:
-            near = min(first, key=lambda each: abs(math.log(each.moves / point.moves)))
+            near = ([each for each in first if each.moves <= point.moves] or first[:1])[-1]
             cells = [run.name, short(point.moves), short(near.moves)]
             for measure in DEPTHS:
                 pair = point.scores.get(measure), near.scores.get(measure)
@@ -245,7 +255,10 @@ def _equal_moves(experiment: Experiment, scale: Scale, curves: Curves) -> str:
     head = ["run", "moves", f"moves of {experiment.runs[0].name}"]
     for measure in DEPTHS:
         head += [measure, f"{measure}, {experiment.runs[0].name}"]
-    return f"## After equal moves\n\n{markdown(head, body)}\n"
+    return (
+        f"## After equal moves\n\n{experiment.runs[0].name.capitalize()} at its last evaluation "
+        f"with no more moves.\n\n{markdown(head, body)}\n\n"
+    )
 
 
 def _extrapolation(experiment: Experiment, scale: Scale, curves: Curves) -> str:
@@ -277,7 +290,8 @@ def _extrapolation(experiment: Experiment, scale: Scale, curves: Curves) -> str:
         "## At the paper's length\n\n"
         "What runs gained in their second half, and the scores that they would have at the paper's "
         "length if each doubling gained as much, where the gain is significant. Curves flatten, so "
-        f"these are rather upper estimates.\n\n{markdown(head, body)}\n"
+        "these are upper estimates; their intervals do not cover what another run would learn."
+        f"\n\n{markdown(head, body)}\n"
     )
 
 

@@ -371,6 +371,15 @@ def test_games_of_a_carousel_on_4x4_equal_the_naive_learners() -> None:
     assert (learner._pools.counts[1:3] > 0).all()
 
 
+@pytest.mark.parametrize("settings", CAROUSELS[::2], ids=name_of)
+def test_stages_are_those_of_downgraded_boards(settings: NTupleSettings) -> None:
+    options = {"stages": [8, 16, 32, 64], "downgrade": 32}
+    learner, naive = pair(settings, SMALL_4X4, (4, 4), 7, **options)
+    for _ in range(3):
+        play_both(learner, naive, 200)
+    assert (learner._pools.counts[1:3] > 0).all()
+
+
 def test_games_within_the_first_stage_equal_the_naive_learners() -> None:
     settings = NTupleSettings(within_stage=True, restart=2)
     learner, naive = pair(settings, SMALL_4X4, (4, 4), 7, stages=[128])

@@ -6,6 +6,7 @@ import copy
 import pickle
 import random
 import threading
+import time
 from functools import partial
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 from afterstate.agents.game2048.kernels import mixed
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
 from afterstate.agents.game2048.play import play
+from afterstate.agents.game2048.search import expectimax
 from afterstate.agents.game2048.search.expectimax import (
     CUTOFF,
     DEEPENING,
@@ -522,6 +524,23 @@ def test_a_search_ends_when_its_timer_fires(monkeypatch: pytest.MonkeyPatch) -> 
     agent = ExpectimaxAgent(net, seconds=60, cutoff=0, table_bits=0)
     boards = [from_text("2 4 _ _ / _ _ _ _ / _ _ _ _ / _ _ _ 2")] * 2
     assert agent.evaluate(boards).tolist() == ExpectimaxAgent(net, 1).evaluate(boards).tolist()
+
+
+def test_compilation_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls, deepen = list[int](), expectimax._deepen
+
+    def compiled_at_first(*arguments: Any) -> int:
+        """Search; the first call takes longer than the limit."""
+        calls.append(1)
+        if len(calls) == 1:
+            time.sleep(0.5)
+        return deepen(*arguments)
+
+    board = from_text("2 4 _ _ / _ _ _ _ / _ _ _ _ / _ _ _ 2")
+    agent = ExpectimaxAgent(random_network((4, 4)), seconds=0.4)
+    agent.search(board)  # loads the kernel in this test as well
+    monkeypatch.setattr(expectimax, "_deepen", compiled_at_first)
+    assert agent.search(board).depth > 1
 
 
 def test_a_running_search_is_interrupted_by_its_timer() -> None:

@@ -224,7 +224,9 @@ def test_rows_of_another_network_do_not_count(tiny: Experiment) -> None:
     assert len(report.rows("scores", "lines")) == 2
     tiny.settings["networks"]["ntuple"] = "another"
     assert [row["player"] for row in report.rows("scores", "lines")] == ["value-net"]
-    message = r"ntuple\.npz must have the hash another of this study, got [0-9a-f]{16}: to repeat"
+    message = (
+        r"ntuple\.npz must have the hash another of this experiment, got [0-9a-f]{16}: to repeat"
+    )
     for words in (["scores", "--only", "lines"], ["temperature"]):
         with pytest.raises(SystemExit, match=message):
             tiny.main(*words)

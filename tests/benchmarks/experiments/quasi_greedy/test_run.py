@@ -152,7 +152,7 @@ def test_orders_of_a_table_made_by_hand() -> None:
         ("d", "e"): "not measured",
     }
     assert report.counts(pairs).startswith("3 of 5 pairs of runs")
-    assert "of the 1 pairs whose 95% intervals here do not overlap, 1" in report.counts(pairs)
+    assert "of the 1 pairs that differ significantly here, 1" in report.counts(pairs)
     assert "Of 1 pairs whose published intervals overlap, 0 have no" in report.counts(pairs)
     near = {**ours, "c": Estimate(6, 1)}
     pairs = list(report.orders_of_scores("greedy", 1, published, near))
