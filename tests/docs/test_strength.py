@@ -50,15 +50,21 @@ def test_networks(page: str) -> None:
 
 def test_the_study(page: str) -> None:
     ends = {}
-    for name in ("one_stage", "restart", "8x6_restart", "4x6+5x4_restart"):
+    for name in (
+        *("one_stage", "restart", "8x6_restart", "4x6+5x4_restart"),
+        *("stages", "stages_carousel", "stages_carousel_restart"),
+    ):
         ends[name] = json_files.rows(RESULTS / "study" / f"{name}.jsonl")[-1]
 
     def gain(name: str, against: str, depth: str) -> str:
         """Return the gain of a run in thousands, as the page has it."""
-        return f"{round(ends[name][depth]['mean'] - ends[against][depth]['mean'], -3):,.0f}"
+        return f"{abs(round(ends[name][depth]['mean'] - ends[against][depth]['mean'], -3)):,.0f}"
 
     text = " ".join(page.split())
     for depth in ("1-ply", "2-ply"):
         assert gain("restart", "one_stage", depth) in text
         assert gain("8x6_restart", "restart", depth) in text
         assert gain("4x6+5x4_restart", "restart", depth) in text
+        assert gain("stages", "one_stage", depth) in text
+        assert gain("stages_carousel", "stages", depth) in text
+        assert gain("stages_carousel_restart", "restart", depth) in text
