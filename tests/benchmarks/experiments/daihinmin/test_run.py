@@ -146,7 +146,7 @@ def test_a_claim_is_compared_with_its_interval() -> None:
     single = report.verdict(claim, {"x": one, "y": result(290)})
     assert single == "too few draws for an error (+30.0)"
     equal = Claim(equal=("x", "y"), says="")
-    assert report.verdict(equal, {"x": one, "y": other}).startswith("reproduced: no sig")
+    assert report.verdict(equal, {"x": one, "y": other}).startswith("no significant diff")
     assert report.verdict(equal, {"x": one, "y": far}).startswith("not reproduced: they differ")
 
 
@@ -160,7 +160,8 @@ def test_the_page_counts_draws() -> None:
     }
     text = report.page(EXPERIMENT, "tiny", correlated(3, 4, seed=1), curves)
     assert "1,200 games: 3 draws of five, who played 12 sets of 100" in text
-    assert "daihinmin.run tiny train --runs runs`, then `play`, repeats this page" in text
+    command = "`python -m benchmarks.experiments.daihinmin.run tiny"
+    assert f"{command} train --runs runs`, then {command} play --runs runs --draws 3`" in text
     assert "learning took 1.2 hours" in text
 
 
