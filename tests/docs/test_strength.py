@@ -52,7 +52,7 @@ def test_the_study(page: str) -> None:
     ends = {}
     for name in (
         *("one_stage", "restart", "8x6_restart", "4x6+5x4_restart"),
-        *("stages", "stages_carousel", "stages_carousel_restart"),
+        *("stages", "stages_carousel", "stages_restart", "stages_carousel_restart"),
     ):
         ends[name] = json_files.rows(RESULTS / "study" / f"{name}.jsonl")[-1]
 
@@ -67,4 +67,5 @@ def test_the_study(page: str) -> None:
         assert gain("4x6+5x4_restart", "restart", depth) in text
         assert gain("stages", "one_stage", depth) in text
         assert gain("stages_carousel", "stages", depth) in text
+        assert gain("stages_restart", "restart", depth) in text
         assert gain("stages_carousel_restart", "restart", depth) in text
