@@ -27,6 +27,7 @@ from afterstate.envs.commands import parse, run_process
 from afterstate.envs.messages import listed, shown
 from afterstate.leaderboard.machine import machine
 from afterstate.leaderboard.row_files import Row
+from benchmarks.experiments.quasi_greedy.settings import short
 from benchmarks.pretrained import curves
 
 RUNS = json_files.read(Path(__file__).with_suffix(".json"))
@@ -141,7 +142,7 @@ def page(runs: dict[str, list[Row]]) -> str:
         [
             "# What settings of learning are worth\n",
             "Networks of [4x6 tuples](../../../docs/players.md#n-tuple-networks) learn by backward "
-            f"[TC(0.5)](../../../docs/learning.md) from {_short(last['n_moves'])} moves with one "
+            f"[TC(0.5)](../../../docs/learning.md) from {short(last['n_moves'])} moves with one "
             "thread and seed 1, unless a setting says otherwise. A difference is that of all "
             "settings which the run has and the other one lacks. ± is half of the 95% interval of "
             f"a mean over games ({counts}). It does not cover other seeds: each setting has one "
@@ -154,11 +155,6 @@ def page(runs: dict[str, list[Row]]) -> str:
             "\nCommand: `python -m benchmarks.pretrained.study`\n",
         ]
     )
-
-
-def _short(n_moves: int) -> str:
-    """Return a number of moves with two digits, such as 1e9."""
-    return f"{n_moves:.2g}".replace("e+0", "e")
 
 
 def n_games(row: Row) -> dict[str, int]:

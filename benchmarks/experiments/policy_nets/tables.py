@@ -18,7 +18,7 @@ ACTIONS = ("up", "right", "down", "left")
 
 
 def weights_table(networks: Mapping[str, npt.NDArray[np.float32]], threshold: float) -> str:
-    """Return how large the weights of first layers are, and how many of a filter are large.
+    """Return the table of how large the weights of first layers are, and how many are large.
 
     Args:
         networks: weights `[filters, 4, 16]` by name.
