@@ -165,11 +165,17 @@ def _choose(
     return action, value, is_random, rng
 
 
+@inlined
+def _stage(net: Network, board: Word) -> Word:
+    """Return the start of the weights of the stage by which a board is valued."""
+    start: Word = stage_start(net, valued(net, board))
+    return start
+
+
 @kernel
 def enters_stage(net: Network, path: Path, t: int) -> bool:
     """Return True if a move leads to another stage."""
-    after, board = valued(net, path.afters[t]), valued(net, path.boards[t])
-    return bool(stage_start(net, after) != stage_start(net, board))
+    return bool(_stage(net, path.afters[t]) != _stage(net, path.boards[t]))
 
 
 @kernel
@@ -289,11 +295,11 @@ def _first_board(net: Network, state: Words, me: int, pools: Pools) -> tuple[Wor
 @kernel
 def _store_entries(net: Network, pools: Pools, path: Path, n_moves: int, last: Word) -> None:
     """Store the boards at which a game entered a stage."""
-    stage = stage_start(net, valued(net, path.boards[0])) if n_moves > 0 else np.uint64(0)
+    stage = _stage(net, path.boards[0]) if n_moves > 0 else np.uint64(0)
     goes_on = not is_over(last, field(net.size[0], net.size[1]))
     for t in range(1, n_moves + goes_on):
         board = path.boards[t] if t < n_moves else last
-        entered = stage_start(net, valued(net, board))
+        entered = _stage(net, board)
         if entered > stage:
             stage = entered
             s = int(entered) // net.stage_size
