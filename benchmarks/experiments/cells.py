@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Iterable
 from functools import partial
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +18,11 @@ from tqdm import tqdm
 from afterstate.agents.game2048.play import play
 from afterstate.agents.training.folder import FolderLock
 from afterstate.agents.training.run import EVALUATION_SEED, half_interval, summary
-from afterstate.agents.training.workers import Call, Workers
+from afterstate.agents.training.workers import Workers
 from afterstate.envs import json_files
-from afterstate.envs.messages import listed
 from afterstate.leaderboard.machine import machine
 from afterstate.leaderboard.row_files import Row
+from benchmarks.experiments.harness import Estimate, results
 
 
 def name(cell: Row) -> str:
@@ -43,7 +41,7 @@ def mean_text(row: Row) -> str:
     """Return the mean of scores or regrets with its 95% interval, as text."""
     if "regret" in row:
         return f"{row['regret']:,.1f} ± {row['interval']:,.1f}"
-    return f"{row['mean']:,.0f} ± {interval(row):,.0f}"
+    return str(score(row))
 
 
 def mean_regret(regrets: npt.NDArray[np.float64]) -> Row:
@@ -62,6 +60,11 @@ def interval(row: Row) -> float:
         if n_games > 1
         else math.nan
     )
+
+
+def score(row: Row) -> Estimate:
+    """Return the mean score of a row with its interval."""
+    return Estimate(row["mean"], interval(row))
 
 
 def cost(row: Row) -> str:
@@ -87,29 +90,6 @@ def play_games(cell: Row, player: Any, tiles: Iterable[int] = ()) -> Row:
     return {**cell, **result, "seed": EVALUATION_SEED, **per_move, "machine": machine()}
 
 
-def check_options(args: Any, commands: Mapping[str, Sequence[str]]) -> None:
-    """Check that a command is given no options that only others use.
-
-    Args:
-        args: settings with the field `command`.
-        commands: the commands that use an option, by its name; all use the options without a line.
-
-    Raises:
-        ValueError: an option has no effect.
-    """
-    defaults = {each.name: each.default for each in fields(args)}
-    for name, using in commands.items():
-        if args.command not in using and getattr(args, name) != defaults[name]:
-            option = name.replace("_", "-")
-            raise ValueError(f"--{option} is for {listed(using)}, got {args.command}")
-
-
-def within(calls: Iterable[Call], hours: float | None) -> Iterator[Call]:
-    """Yield calls until the time is over; None: all of them."""
-    end = math.inf if hours is None else time.monotonic() + 3600 * hours
-    yield from takewhile(lambda _: time.monotonic() < end, calls)
-
-
 def fill(
     path: Path,
     cells: Iterable[Row],
@@ -133,7 +113,7 @@ def fill(
     _held = FolderLock(path.parent)
     done = {name(row) for row in json_files.rows(path)}
     missing = [cell for cell in cells if name(cell) not in done]
-    calls = within((partial(measure, cell) for cell in missing), hours)
-    for row in tqdm(workers.as_they_end(calls), total=len(missing), unit=" players"):
+    calls = [partial(measure, cell) for cell in missing]
+    for row in results(calls, workers, hours, "players"):
         json_files.append(path, [row])
         tqdm.write(f"{row['player']} {row['settings']}: {mean_text(row)}")

@@ -20,13 +20,13 @@ from dataclasses import field
 from pathlib import Path
 
 from afterstate.agents.config import Count, settings
-from afterstate.agents.training import __main__ as training
 from afterstate.agents.training.commands import markdown
 from afterstate.envs import json_files
 from afterstate.envs.commands import parse, run_process
 from afterstate.envs.messages import listed, shown
 from afterstate.leaderboard.machine import machine
 from afterstate.leaderboard.row_files import Row
+from benchmarks.experiments.harness import train
 from benchmarks.experiments.quasi_greedy.settings import short
 from benchmarks.pretrained import curves
 
@@ -73,15 +73,10 @@ def file_name(name: str) -> str:
 
 def learn(name: str, args: Args) -> None:
     """Play a run, or the rest of it, and write its rows to the results."""
-    folder = args.runs / file_name(name)
-    folder.mkdir(parents=True, exist_ok=True)
-    config = folder / "config.json"
-    config.write_text(json.dumps(RUNS[name]["settings"], indent=1) + "\n", encoding="utf-8")
-    options = ["--out", str(folder), "--seed", "1", "--threads", "1", "--moves", str(args.moves)]
-    options += ["--evaluate", args.evaluate, "--evaluate-every", str(args.moves // 4)]
-    resume = ["--resume"] if (folder / "learner.npz").exists() else []
+    folder, of_run = args.runs / file_name(name), {**RUNS[name]["settings"], "seed": 1}
     print(f"{name}:", flush=True)
-    training.main(["ntuple", str(config), *options, *resume])
+    every = args.moves // 4
+    train("ntuple", of_run, folder, moves=args.moves, evaluate=args.evaluate, evaluate_every=every)
     run = {"threads": 1, "seed": 1, "machine": machine()}
     rows = [{**row, **run} for row in json_files.rows(folder / "rows.jsonl")]
     json_files.write_rows(args.out / f"{file_name(name)}.jsonl", rows)

@@ -27,7 +27,6 @@ from afterstate.envs.commands import parse, run_process
 from afterstate.leaderboard import figures
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.cells import (
-    check_options,
     cost,
     fill,
     latest,
@@ -35,6 +34,7 @@ from benchmarks.experiments.cells import (
     name,
     play_games,
 )
+from benchmarks.experiments.harness import check_options
 
 HERE = Path(__file__).parent
 RESULTS = Path(__file__).parents[2] / "results" / "experiments" / "alphabeta"

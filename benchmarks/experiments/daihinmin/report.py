@@ -24,6 +24,7 @@ from afterstate.agents.daihinmin.learning.rank_runs import RankSettings
 from afterstate.agents.training.commands import markdown
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.daihinmin.settings import Claim, Experiment, Player
+from benchmarks.experiments.harness import Estimate, over_runs
 
 OURS, PAPER = "#0072b2", "#9a9a9a"
 
@@ -94,14 +95,43 @@ def gap(one: Result, other: Result) -> tuple[float, float]:
     return one.points - other.points, math.hypot(*(ours - theirs))
 
 
+def runs_of(name: str, by_player: Mapping[str, Result]) -> list[Result]:
+    """Return the results of a player: of its network, or of one for each seed it learned with."""
+    return [
+        result
+        for player, result in by_player.items()
+        if player == name or player.startswith(f"{name}, seed ")
+    ]
+
+
+def points_of(runs: Sequence[Result]) -> Estimate:
+    """Return the points of a player with half of the interval, over runs if there are several."""
+    return over_runs([Estimate(each.points, 2 * each.error) for each in runs])
+
+
+def rmse_of(runs: Sequence[Result]) -> Estimate:
+    """Return the RMSE of a player with half of the interval, over runs if there are several."""
+    return over_runs([Estimate(each.rmse, 2 * each.rmse_error) for each in runs])
+
+
+def lead(first: Sequence[Result], second: Sequence[Result]) -> tuple[float, float]:
+    """Return the lead of one player over another in points, with half of its 95% interval."""
+    if len(first) == len(second) == 1:
+        points, error = gap(first[0], second[0])
+        return points, 2 * error
+    one, other = points_of(first), points_of(second)
+    return one.mean - other.mean, math.hypot(one.interval, other.interval)
+
+
 def verdict(claim: Claim, by_player: Mapping[str, Result]) -> str:
     """Return the verdict on a claim of the paper."""
-    if any(name not in by_player for name in claim.players):
+    first, second = (runs_of(name, by_player) for name in claim.players)
+    if not first or not second:
         return "not measured"
-    points, error = gap(*(by_player[name] for name in claim.players))
-    if math.isnan(error):
+    points, half = lead(first, second)
+    if math.isnan(half):
         return f"too few draws for an error ({points:+.1f})"
-    is_significant = abs(points) > 2 * error
+    is_significant = abs(points) > half
     if claim.equal:
         same, apart = "no significant difference", "not reproduced: they differ"
         word = apart if is_significant else same
@@ -109,7 +139,7 @@ def verdict(claim: Claim, by_player: Mapping[str, Result]) -> str:
         word = "reproduced" if points > 0 else "opposite"
     else:
         word = "not significant"
-    return f"{word} ({points:+.1f} ± {2 * error:.1f})"
+    return f"{word} ({points:+.1f} ± {half:.1f})"
 
 
 def learned(experiment: Experiment, rows: Sequence[Row]) -> tuple[int, float, float]:
@@ -166,17 +196,20 @@ def _published_training(experiment: Experiment, player: Player) -> list[str]:
 
 def points_table(experiment: Experiment, by_player: Mapping[str, Result]) -> str:
     """Return the table of points and errors of values."""
-    head = ["player", "draws", "points per 100", "RMSE", "paper: points", "paper: RMSE"]
+    head = ["player", "runs", "draws", "points per 100", "RMSE", "paper: points", "paper: RMSE"]
     body = []
     for name, player in experiment.players.items():
-        ours, theirs, cells = by_player.get(name), player.published, ["-"] * 3
-        if ours is not None:
-            rmse = _cell(ours.rmse, 3, ours.rmse_error)
-            cells = [str(len(ours.draws)), _cell(ours.points, 1, ours.error), rmse]
+        ours, theirs, cells = runs_of(name, by_player), player.published, ["-"] * 4
+        if ours:
+            points, rmse = points_of(ours), rmse_of(ours)
+            n_runs = "-" if math.isnan(rmse.mean) else str(len(ours))
+            numbers = [n_runs, str(sum(len(each.draws) for each in ours))]
+            cells = [*numbers, _cell(points.mean, 1, points.interval / 2)]
+            cells += [_cell(rmse.mean, 3, rmse.interval / 2)]
         published = [_cell(theirs.points, 1, theirs.error), _cell(theirs.rmse, 3)] if theirs else []
         body.append([name, *cells, *(published or ["-", "-"])])
     others = experiment.others.items()
-    return markdown(head, [*body, *([n, "-", "-", "-", f"{p} ± 4", "-"] for n, p in others)])
+    return markdown(head, [*body, *([n, *["-"] * 4, f"{p} ± 4", "-"] for n, p in others)])
 
 
 def claims_table(experiment: Experiment, by_player: Mapping[str, Result]) -> str:
@@ -226,8 +259,8 @@ def page(experiment: Experiment, name: str, rows: Sequence[Row], curves: Curves)
         f"`{command} train --runs runs`, then `{play}`, repeat this page; learning took "
         f"{seconds / 3600:.1f} hours. {100 * len(rows):,} games: {n_draws:,} draws of five, who "
         f"played {len(rows):,} sets of 100. ± is half of the 95% interval over draws, twice "
-        "the standard error, also of the paper. Each network learned once, so that intervals and "
-        "verdicts do not cover learning: three seeds of each would.",
+        "the standard error, also of the paper. Intervals and verdicts do not cover learning where "
+        "a network learned once; with several runs they are over runs, by Student's distribution.",
         points_table(experiment, by_player),
         claims_table(experiment, by_player),
         correlations(experiment, by_player),
@@ -246,11 +279,12 @@ def page(experiment: Experiment, name: str, rows: Sequence[Row], curves: Curves)
 def _draw_points(axes: Axes, experiment: Experiment, by_player: Mapping[str, Result]) -> None:
     """Draw points by player, ours and the paper's."""
     for i, (name, player) in enumerate(experiment.players.items()):
-        theirs, ours = player.published, by_player.get(name)
+        theirs, ours = player.published, runs_of(name, by_player)
         if theirs:
             axes.errorbar(theirs.points, i, xerr=2 * theirs.error, fmt="o", color=PAPER)
         if ours:
-            axes.errorbar(ours.points, i, xerr=2 * ours.error, fmt="s", color=OURS)
+            points = points_of(ours)
+            axes.errorbar(points.mean, i, xerr=points.interval, fmt="s", color=OURS)
     axes.set_yticks(range(len(experiment.players)), list(experiment.players))
     axes.invert_yaxis()
     axes.set_xlabel("points per 100 games")

@@ -3,25 +3,28 @@ r"""Repeat the experiments of Kuwabara and Hoki (2018) with rank networks, at a 
     python -m benchmarks.experiments.daihinmin.run generations train --runs runs
     python -m benchmarks.experiments.daihinmin.run generations play --runs runs
     python -m benchmarks.experiments.daihinmin.run logs train --runs runs
-    python -m benchmarks.experiments.daihinmin.run logs play --runs runs \
+    python -m benchmarks.experiments.daihinmin.run logs play --runs runs --jobs 2 \
         --self-play runs/generations/all/net.safetensors
     python -m benchmarks.experiments.daihinmin.run logs draw
 
 `train` trains the networks of the settings file `NAME.json` one after the other, each in a folder
-of `--runs`. `play` draws five of the players again and again, and lets them play sets of 100 games,
-from one class reset to the next. Each set is a row of `NAME.jsonl` in
-`benchmarks/results/experiments/daihinmin`; a file has rows of the same players only. Both commands
-continue after an interruption. `play` and `draw` then write the tables with the published values,
-`NAME.md`, and the figure, `NAME.svg`.
+of `--runs`, with `--repeats` each with several seeds. `play` draws five of the players again and
+again, and lets them play sets of 100 games, from one class reset to the next. Each set is a row of
+`NAME.jsonl` in `benchmarks/results/experiments/daihinmin`; a file has rows of the same players
+only. Both commands continue after an interruption. `play` and `draw` then write the tables with the
+published values, `NAME.md`, and the figure, `NAME.svg`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import sys
+import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
 
@@ -31,7 +34,7 @@ from torch import nn
 from tqdm import tqdm
 
 from afterstate.agents import nets
-from afterstate.agents.config import Backend, Count, Jobs, settings
+from afterstate.agents.config import Backend, Count, Jobs, Positive, settings
 from afterstate.agents.daihinmin.learning.rank_learner import errors, samples
 from afterstate.agents.daihinmin.learning.rank_runs import RULE_PLAYERS, RankOptions
 from afterstate.agents.daihinmin.learning.rank_training import RankTraining
@@ -39,19 +42,21 @@ from afterstate.agents.daihinmin.learning.self_play import play_games
 from afterstate.agents.daihinmin.values import rank_net
 from afterstate.agents.training import __main__ as training
 from afterstate.agents.training.folder import FolderLock
+from afterstate.agents.training.workers import ALONE, Call, Workers
 from afterstate.envs import durable_files, json_files
 from afterstate.envs.commands import fail, parse, run_process
 from afterstate.envs.daihinmin.rules import N_PLAYERS
 from afterstate.leaderboard.row_files import Row
-from benchmarks.experiments.cells import check_options
 from benchmarks.experiments.daihinmin import report
-from benchmarks.experiments.daihinmin.settings import Experiment, read
+from benchmarks.experiments.daihinmin.settings import Experiment, read, seeded
+from benchmarks.experiments.harness import check_options, results
 
 RESULTS = Path(__file__).parents[2] / "results" / "experiments" / "daihinmin"
 GAMES = 100
 """Games of a set."""
 OPTIONS = {
-    **dict.fromkeys(("only", "jobs", "backend"), ("train",)),
+    "only": ("train",),
+    **dict.fromkeys(("jobs", "backend", "hours"), ("train", "play")),
     **dict.fromkeys(("draws", "self_play"), ("play",)),
 }
 """The commands that use an option, where not all do."""
@@ -74,14 +79,23 @@ class Args:
     """Names of the networks to train; by default all."""
     self_play: Path | None = None
     """File of the network of self-play, for the player Self."""
+    repeats: Count = 1
+    """Seeds of each network: 1, 2, ..."""
     draws: Count = 100
     """Number of draws of five players."""
     jobs: Jobs = 1
-    """Processes that play games for training."""
+    """Processes that play, for training or the draws."""
     backend: Backend = "local"
     """Place of the processes: this machine, or a Ray cluster."""
+    hours: Positive | None = None
+    """Time after which no more generations or draws are begun; by default there is no limit."""
     device: str = "cpu"
     """Device on which networks learn and play: cpu or cuda."""
+
+    @property
+    def workers(self) -> Workers:
+        """The processes."""
+        return Workers(self.jobs, self.backend)
 
 
 # Training
@@ -90,10 +104,12 @@ class Args:
 def train(experiment: Experiment, folder: Path, args: Args) -> None:
     """Train the networks up to the last generation."""
     total = experiment.generations
-    for name, run in experiment.runs().items():
-        if args.only and name not in args.only:
+    end = math.inf if args.hours is None else time.monotonic() + 3600 * args.hours
+    selected = [seeded(name, seed) for name in args.only for seed in range(1, args.repeats + 1)]
+    for name, run in experiment.runs(args.repeats).items():
+        if (selected and name not in selected) or time.monotonic() > end:
             continue
-        out = folder / name
+        out = run_folder(folder, name)
         options = RankOptions(
             out,
             resume=(out / "net.safetensors").exists(),
@@ -106,10 +122,17 @@ def train(experiment: Experiment, folder: Path, args: Args) -> None:
         trainee = cast(RankTraining, training.start(run, options)[0])
         saved = [int(player) for player in experiment.players] if experiment.has_one_run else []
         with tqdm(total=total, initial=trainee.amount, desc=name, unit=" generations") as bar:
-            advance(trainee, total, saved, bar)
+            advance(trainee, total, saved, bar, end)
 
 
-def advance(trainee: RankTraining, total: int, saved: Collection[int], bar: Any) -> None:
+def run_folder(folder: Path, name: str) -> Path:
+    """Return the folder of a training run."""
+    return folder / name.replace(", ", "_").replace(" ", "_")
+
+
+def advance(
+    trainee: RankTraining, total: int, saved: Collection[int], bar: Any, end: float = math.inf
+) -> None:
     """Train a network up to a generation, and evaluate every generation.
 
     Args:
@@ -117,6 +140,7 @@ def advance(trainee: RankTraining, total: int, saved: Collection[int], bar: Any)
         total: the last generation.
         saved: generations that are copied to `players/`, since the pool drops the oldest.
         bar: the progress bar, in generations.
+        end: time on the monotonic clock at which no more generations are begun.
     """
     trainee.prepare()
     while True:
@@ -126,7 +150,7 @@ def advance(trainee: RankTraining, total: int, saved: Collection[int], bar: Any)
         rows = [row for row in trainee.folder.rows() if row["generation"] == trainee.generation]
         if trainee.generation > 0 and not any("against_sample" in row for row in rows):
             trainee.folder.add_row({**trainee.position(), **trainee.evaluate()})
-        if trainee.generation >= total:
+        if trainee.generation >= total or time.monotonic() > end:
             return
         trainee.advance()
         trainee.save()
@@ -138,33 +162,44 @@ def advance(trainee: RankTraining, total: int, saved: Collection[int], bar: Any)
 
 
 def load_players(
-    experiment: Experiment, folder: Path, self_play: Path | None, device: str = "cpu"
+    experiment: Experiment,
+    folder: Path,
+    self_play: Path | None,
+    device: str = "cpu",
+    repeats: int = 1,
 ) -> dict[str, nn.Module | str]:
-    """Return the players of an experiment that exist."""
+    """Return the players of an experiment that exist, of all seeds of its networks."""
     players: dict[str, nn.Module | str] = {}
-    for name in experiment.players:
-        path = network_file(experiment, name, folder, self_play)
-        if name in RULE_PLAYERS:
-            players[name] = name
-        elif path.exists():
-            players[name] = rank_net.load(path, device)
+    for seed in range(1, repeats + 1):
+        for name in experiment.players:
+            path = network_file(experiment, name, folder, self_play, seed)
+            if name in RULE_PLAYERS:
+                players[name] = name
+            elif path.exists():
+                players[seeded(name, seed)] = rank_net.load(path, device)
     return players
 
 
-def network_file(experiment: Experiment, name: str, folder: Path, self_play: Path | None) -> Path:
-    """Return the file of a player's network."""
+def network_file(
+    experiment: Experiment, name: str, folder: Path, self_play: Path | None, seed: int = 1
+) -> Path:
+    """Return the file of a player's network that learned with a seed."""
     if experiment.has_one_run:
-        path = folder / "all" / "pool" / f"{int(name):05}.safetensors"
-        return path if path.exists() else folder / "all" / "players" / path.name
-    if experiment.players[name].is_from_self_play and self_play is not None:
+        run = run_folder(folder, seeded("all", seed))
+        path = run / "pool" / f"{int(name):05}.safetensors"
+        return path if path.exists() else run / "players" / path.name
+    if seed == 1 and experiment.players[name].is_from_self_play and self_play is not None:
         return self_play
-    return folder / name / "net.safetensors"
+    return run_folder(folder, seeded(name, seed)) / "net.safetensors"
 
 
-def play_draw(players: Players, names: Sequence[str], n_sets: int, seed: int) -> list[Row]:
-    """Play sets of games with five players; return a row for each set."""
+def play_draw(
+    players: Players, names: Sequence[str], n_sets: int, seed: int, n_games: int
+) -> list[Row]:
+    """Play sets of so many games with five players; return a row for each set."""
+    torch.set_num_threads(1)
     seated = [players[name] for name in names]
-    log = play_games(seated, GAMES * n_sets, seed, n_matches=n_sets)
+    log = play_games(seated, n_games * n_sets, seed, n_matches=n_sets)
     every, matches = samples(log), log.games["seed"]
     match_seeds = np.unique(matches)
     squares = np.full((n_sets, N_PLAYERS), np.nan)
@@ -192,12 +227,13 @@ def play_draw(players: Players, names: Sequence[str], n_sets: int, seed: int) ->
     ]
 
 
-def draws(players: Players, n_draws: int, n_sets: int, first: int) -> Iterator[list[Row]]:
-    """Draw five players without replacement for each seed from the first on; yield their rows."""
+def draws(players: Players, n_draws: int, n_sets: int, first: int) -> Iterator[Call]:
+    """Draw five players without replacement for each seed from the first on; yield their games."""
     for draw in range(first, n_draws):
         rng = np.random.default_rng([1, draw])
         names = [str(name) for name in rng.choice(list(players), N_PLAYERS, replace=False)]
-        yield play_draw(players, names, n_sets, draw)
+        five = {name: players[name] for name in names}
+        yield partial(play_draw, five, names, n_sets, draw, GAMES)
 
 
 def fingerprint(players: Players) -> str:
@@ -211,8 +247,23 @@ def fingerprint(players: Players) -> str:
     return digest.hexdigest()[:12]
 
 
-def play(experiment: Experiment, players: Players, n_draws: int, path: Path) -> None:
-    """Play the draws that are missing in the file of rows.
+def play(
+    experiment: Experiment,
+    players: Players,
+    n_draws: int,
+    path: Path,
+    workers: Workers = ALONE,
+    hours: float | None = None,
+) -> None:
+    """Play the draws that are missing in the file of rows, and add each when it ends.
+
+    Args:
+        experiment: the experiment.
+        players: at least five.
+        n_draws: number of draws in the end.
+        path: the file of rows.
+        workers: processes that play.
+        hours: time after which no more draws are begun; None: no limit.
 
     Raises:
         ValueError: the rows are of other players, or another process writes to their folder.
@@ -226,8 +277,8 @@ def play(experiment: Experiment, players: Players, n_draws: int, path: Path) -> 
         )
     last = max((row["seed"] for row in before), default=-1)
     json_files.truncate(path, "seed", last)
-    played = draws(players, n_draws, experiment.sets, last + 1)
-    for rows in tqdm(played, total=n_draws, initial=last + 1, unit=" draws"):
+    calls = list(draws(players, n_draws, experiment.sets, last + 1))
+    for rows in results(calls, workers, hours, "draws", in_order=True):
         json_files.append(path, [{**row, "among": among} for row in rows])
 
 
@@ -266,7 +317,7 @@ def existing_players(experiment: Experiment, folder: Path, args: Args) -> Player
     Raises:
         ValueError: they are fewer than five, or one of them cannot be read.
     """
-    players = load_players(experiment, folder, args.self_play, args.device)
+    players = load_players(experiment, folder, args.self_play, args.device, args.repeats)
     if len(players) < N_PLAYERS:
         raise ValueError(f"five players are required, got {list(players)}: train them first")
     if missing := [name for name in experiment.players if name not in players]:
@@ -274,14 +325,17 @@ def existing_players(experiment: Experiment, folder: Path, args: Args) -> Player
     return players
 
 
-def training_rows(experiment: Experiment, folder: Path | None, copy: Path) -> dict[str, list[Row]]:
+def training_rows(
+    experiment: Experiment, folder: Path | None, copy: Path, repeats: int
+) -> dict[str, list[Row]]:
     """Return the rows of the training runs in a folder, or those of their copy by the results.
 
     Raises:
         ValueError: neither is there.
     """
     if folder is not None:
-        by_run = {name: json_files.rows(folder / name / "rows.jsonl") for name in experiment.runs()}
+        files = {name: run_folder(folder, name) / "rows.jsonl" for name in experiment.runs(repeats)}
+        by_run = {name: json_files.rows(file) for name, file in files.items()}
         durable_files.write(copy, (json.dumps(by_run, indent=0) + "\n").encode())
     if not copy.exists():
         raise ValueError(f"{copy} is not there: --runs is required")
@@ -289,7 +343,7 @@ def training_rows(experiment: Experiment, folder: Path | None, copy: Path) -> di
     return rows
 
 
-def show(experiment: Experiment, folder: Path | None, out: Path) -> None:
+def show(experiment: Experiment, folder: Path | None, out: Path, repeats: int = 1) -> None:
     """Write the page and the figure, and print the page.
 
     Raises:
@@ -298,7 +352,7 @@ def show(experiment: Experiment, folder: Path | None, out: Path) -> None:
     rows = complete_draws(json_files.rows(out))
     if not rows:
         raise ValueError(f"{out} has no draws: play some first")
-    curves = training_rows(experiment, folder, out.with_suffix(".training.json"))
+    curves = training_rows(experiment, folder, out.with_suffix(".training.json"), repeats)
     report.write(experiment, rows, curves, out.with_suffix(""))
     print(out.with_suffix(".md").read_text(encoding="utf-8"))
 
@@ -316,8 +370,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             train(experiment, folder, args)
             return
         if args.command == "play" and folder is not None:
-            play(experiment, existing_players(experiment, folder, args), args.draws, out)
-        show(experiment, folder, out)
+            players, workers = existing_players(experiment, folder, args), args.workers
+            play(experiment, players, args.draws, out, workers, args.hours)
+        show(experiment, folder, out, args.repeats)
     except (OSError, ValueError) as error:
         fail(error)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,15 @@ from afterstate.agents.config import Count, Share, Whole, from_dict, settings
 from afterstate.agents.daihinmin.learning.rank_runs import RankRun
 
 FOLDER = Path(__file__).parent
+
+
+def seeded(name: str, seed: int) -> str:
+    """Return the name of a network that learned with a seed; with the first one it has no other.
+
+    >>> seeded("BaseCNN16", 1), seeded("BaseCNN16", 2)
+    ('BaseCNN16', 'BaseCNN16, seed 2')
+    """
+    return name if seed == 1 else f"{name}, seed {seed}"
 
 
 @settings
@@ -85,8 +94,18 @@ class Experiment:
         """True if all networks are generations of one run."""
         return "network" in self.run
 
-    def runs(self) -> dict[str, RankRun]:
-        """Return the training runs by name: one of all generations, or one for each network."""
+    def runs(self, repeats: int = 1) -> dict[str, RankRun]:
+        """Return the training runs by name, with the seeds 1, 2, ... one after the other.
+
+        With each seed there is one run of all generations, or one for each network.
+        """
+        return {
+            seeded(name, seed): replace(run, seed=seed)
+            for seed in range(1, repeats + 1)
+            for name, run in self._runs().items()
+        }
+
+    def _runs(self) -> dict[str, RankRun]:
         if self.has_one_run:
             return {"all": from_dict(self.run, RankRun)}
         return {

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import bisect
 import math
+from collections.abc import Sequence
+from itertools import chain
+from typing import TypeAlias
 
 from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
 
 from afterstate.agents.training.commands import markdown
 from afterstate.envs import json_files
 from afterstate.leaderboard import figures
 from afterstate.leaderboard.row_files import Row
-from benchmarks.experiments.cells import cost, interval, latest, mean_text
+from benchmarks.experiments.cells import cost, interval, latest, mean_text, score
+from benchmarks.experiments.harness import Estimate, over_runs
 from benchmarks.experiments.mc_softmax.settings import (
     HERE,
     RESULTS,
@@ -38,6 +43,9 @@ NETWORKS = {
 }
 
 PAPER = "the paper's settings: L-max, best"
+
+Curve: TypeAlias = list[tuple[int, float]]
+"""Numbers of moves with a value."""
 
 MIN_GAMES_DRAWN = 4
 """Games that an interval needs to be drawn: of fewer it would be larger than the figure."""
@@ -125,7 +133,7 @@ def by_settings(measure: Measure, group: str) -> str:
     return markdown(["player", "settings", "network", *heads, "µs of CPU a move"], body)
 
 
-def scores(evaluations: list[Row], window: float | None) -> list[tuple[int, float]]:
+def scores(evaluations: list[Row], window: float | None) -> Curve:
     """Return numbers of moves, and the mean score of the games that ended in the moves before.
 
     Rows have the mean of the last 1,000 games. If a learner has played fewer, their sum is known,
@@ -153,13 +161,39 @@ def scores(evaluations: list[Row], window: float | None) -> list[tuple[int, floa
     return curve
 
 
-def learner_rows(experiment: str) -> dict[str, list[Row]]:
-    """Return the rows of an experiment by the name of the learner."""
-    groups: dict[str, list[Row]] = {}
+def learner_rows(experiment: str) -> dict[str, list[list[Row]]]:
+    """Return the rows of an experiment by the name of the learner, a list for each of its seeds."""
+    groups: dict[str, dict[int, list[Row]]] = {}
     for row in json_files.rows(RESULTS / FILES["learners"]):
         if row["experiment"] == experiment:
-            groups.setdefault(row["run"], []).append(row)
-    return groups
+            groups.setdefault(row["run"], {}).setdefault(row["seed"], []).append(row)
+    return {run: list(seeds.values()) for run, seeds in groups.items()}
+
+
+def evaluated(rows: list[Row]) -> list[Row]:
+    """Return the rows of a learner that have an evaluation."""
+    return [row for row in rows if "1-ply" in row]
+
+
+def learner_cells(seeds: list[list[Row]], window: float | None) -> list[str]:
+    """Return the results of a learner, by the rows of each of its runs."""
+    curves = [curve for rows in seeds if (curve := scores(evaluated(rows), window))]
+    moves = [max(row["n_moves"] for row in rows) for rows in seeds]
+    best = [max(mean for _, mean in curve) for curve in curves]
+    last = [curve[-1][1] for curve in curves]
+    searches = [score(row["search_play"]) for row in chain(*seeds) if "search_play" in row]
+    greedy = [score(rows[-1]["1-ply"]) for rows in map(evaluated, seeds) if rows]
+    plain = [[Estimate(value, math.nan) for value in values] for values in (moves, best, last)]
+    results = [str(over_runs(each)) if each else "" for each in (*plain, searches, greedy)]
+    diverged = [f"diverged: {divergence(row)}" for row in chain(*seeds) if "diverged" in row]
+    return [str(len(seeds)), *results, "; ".join(diverged)]
+
+
+def draw_curves(axes: Axes, curves: Sequence[Curve], label: str, color: str) -> None:
+    """Draw the curves of a learner's runs in one color."""
+    for i, curve in enumerate(curves):
+        x, y = [n for n, _ in curve], [value for _, value in curve]
+        axes.plot(x, y, marker=".", color=color, label="" if i else label)
 
 
 def learning(experiment: str) -> str:
@@ -170,24 +204,16 @@ def learning(experiment: str) -> str:
     window = load_settings()["learners"][experiment].get("window")
     _, axes = plt.subplots(figsize=(7, 4.5))
     body = []
-    for run, group in learner_rows(experiment).items():
-        evaluations = [row for row in group if "1-ply" in row]
-        curve = scores(evaluations, window)
-        axes.plot([n for n, _ in curve], [mean for _, mean in curve], marker=".", label=run)
-        means = [mean for _, mean in curve]
-        best = [f"{max(means):,.0f}", f"{means[-1]:,.0f}"] if means else ["", ""]
-        search = [mean_text(row["search_play"]) for row in group if "search_play" in row]
-        greedy = mean_text(evaluations[-1]["1-ply"]) if evaluations else ""
-        diverged = [f"diverged: {divergence(row)}" for row in group if "diverged" in row]
-        moves = f"{max(row['n_moves'] for row in group):,}"
-        body.append([run, moves, *best, *(search or [""]), greedy, *(diverged or [""])])
+    for i, (run, seeds) in enumerate(learner_rows(experiment).items()):
+        draw_curves(axes, [scores(evaluated(rows), window) for rows in seeds], run, f"C{i}")
+        body.append([run, *learner_cells(seeds, window)])
     lately = "last 1,000 games, or all so far" if window is None else f"last {window:,.0f} moves"
     axes.set(xlabel="moves", ylabel=f"mean score, {lately}", ylim=(0, None))
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
     figures.save(axes.figure, RESULTS / f"{file_name(experiment)}.svg")
     n_games = f"then, {load_settings()['searched']} games"
-    head = ["learner", "moves", f"best mean score while learning, {lately}", "at the end", n_games]
-    return markdown([*head, "greedy, 100 games", ""], body)
+    head = ["learner", "runs", "moves", f"best mean score while learning, {lately}"]
+    return markdown([*head, "at the end", n_games, "greedy, 100 games", ""], body)
 
 
 def divergence(row: Row) -> str:
@@ -196,17 +222,20 @@ def divergence(row: Row) -> str:
     return f"boards were worth {last['searched']:,.0f} on average" if last else "no numbers"
 
 
+def board_values(rows: list[Row]) -> Curve:
+    """Return numbers of moves, and the mean value of boards after them."""
+    return [
+        (row["n_moves"], {**row, **row.get("diverged", {})}["searched"])
+        for row in rows
+        if "diverged" in row or "searched" in row
+    ]
+
+
 def growth(experiment: str) -> str:
     """Draw the mean value of boards in the course of learning; return the figure's name."""
     _, axes = plt.subplots(figsize=(7, 4.5))
-    for run, group in learner_rows(experiment).items():
-        points = [
-            (row["n_moves"], {**row, **row.get("diverged", {})}["searched"])
-            for row in group
-            if "diverged" in row or "searched" in row
-        ]
-        moves, values = [n for n, _ in points], [value for _, value in points]
-        axes.plot(moves, values, marker=".", label=run)
+    for i, (run, seeds) in enumerate(learner_rows(experiment).items()):
+        draw_curves(axes, [board_values(rows) for rows in seeds], run, f"C{i}")
     axes.set(xlabel="moves", ylabel="mean value of boards", yscale="log")
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
     name = f"{file_name(experiment)}_values.svg"

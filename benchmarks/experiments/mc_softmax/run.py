@@ -3,7 +3,7 @@
     python -m benchmarks.experiments.mc_softmax.run regrets --jobs 2
     python -m benchmarks.experiments.mc_softmax.run temperature
     python -m benchmarks.experiments.mc_softmax.run scores --jobs 2
-    python -m benchmarks.experiments.mc_softmax.run learn
+    python -m benchmarks.experiments.mc_softmax.run learn --repeats 4 --jobs 2
     python -m benchmarks.experiments.mc_softmax.run report
 
 `regrets` compares the moves of the players of `settings.json` on the same positions with the best
@@ -12,8 +12,9 @@ a mean regret far more precisely than a few hundred games measure a mean score. 
 games. Both take `--only` some groups and leave out players that have a row; rows go to
 `regrets.jsonl` and `games.jsonl` in `benchmarks/results/experiments/mc_softmax`. `temperature`
 learns a temperature of selection and writes it to `temperature.json` there. `learn` trains the
-learners of the experiments, each in a folder of `--runs`, and copies their rows. `report` writes
-tables and figures with the published values to `README.md` there.
+learners of the experiments, with `--repeats` each with several seeds, in folders of `--runs`, and
+copies their rows to `learning.jsonl`. `report` writes tables and figures with the published values
+to `README.md` there.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ import numpy.typing as npt
 from tqdm import tqdm
 
 from afterstate import agents
-from afterstate.agents.config import Backend, Jobs, Positive, from_dict, settings
+from afterstate.agents.config import Backend, Count, Jobs, Positive, from_dict, settings
 from afterstate.agents.game2048 import players
 from afterstate.agents.game2048.learning import play_logs
 from afterstate.agents.game2048.learning.runs import SearchValueRun
@@ -40,7 +41,6 @@ from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent, learned
 from afterstate.agents.game2048.search.softmax_settings import MCSoftmaxSettings
 from afterstate.agents.game2048.values.ntuple import estimate
 from afterstate.agents.game2048.values.ntuple_file import load
-from afterstate.agents.training import __main__ as training
 from afterstate.agents.training.run import EVALUATION_SEED, summary
 from afterstate.agents.training.workers import ALONE, Workers
 from afterstate.envs import durable_files, json_files
@@ -48,7 +48,8 @@ from afterstate.envs.commands import parse, run_process
 from afterstate.envs.words import Words
 from afterstate.leaderboard.machine import has_bfloat16, machine
 from afterstate.leaderboard.row_files import Row
-from benchmarks.experiments.cells import check_options, fill, mean_regret, play_games
+from benchmarks.experiments.cells import fill, mean_regret, play_games
+from benchmarks.experiments.harness import check_options, results, train
 from benchmarks.experiments.mc_softmax import report
 from benchmarks.experiments.mc_softmax.settings import (
     RESULTS,
@@ -74,12 +75,14 @@ class Args:
     """Folder of positions and learners."""
     only: tuple[str, ...] = ()
     """Groups of players, or experiments; by default all."""
+    repeats: Count = 1
+    """Seeds of each learner: 1, 2, ..."""
     jobs: Jobs = 1
-    """Processes that measure players, and search the positions."""
+    """Processes that measure players, search the positions or learn."""
     backend: Backend = "local"
     """Place of the processes: this machine, or a Ray cluster."""
     hours: Positive | None = None
-    """Time after which no more players are begun; by default there is no limit."""
+    """Time after which no more players or learners are begun; by default there is no limit."""
 
     @property
     def workers(self) -> Workers:
@@ -243,26 +246,33 @@ def measure_scores(args: Args) -> None:
 
 def folder(runs: Path, plan: LearnerPlan) -> Path:
     """Return the folder of a learner."""
-    return runs / f"{plan.experiment}, {plan.run}".replace(" ", "_")
+    return runs / f"{plan.experiment}, {plan.run}, seed {plan.seed}".replace(" ", "_")
 
 
 def learn(args: Args) -> None:
-    """Train learners to their number of moves, and copy the rows of all."""
+    """Train learners to their number of moves, and copy the rows of each that has ended."""
     selected = select_groups(load_settings()["learners"], args.only)
-    for plan in learners():
-        if plan.experiment in selected:
-            print(f"{plan.experiment}, {plan.run}:", file=sys.stderr)
-            train(folder(args.runs, plan), plan)
-            play_by_search(folder(args.runs, plan), plan)
-    copy_rows(args.runs)
+    plans = [plan for plan in learners(args.repeats) if plan.experiment in selected]
+    calls = [functools.partial(learn_by_plan, args.runs, plan) for plan in plans]
+    for _ in results(calls, args.workers, args.hours, "learners"):
+        copy_rows(args.runs, args.repeats)
 
 
-def copy_rows(runs: Path) -> None:
+def learn_by_plan(runs: Path, plan: LearnerPlan) -> None:
+    """Train a learner to its number of moves, and play games by its search."""
+    place = folder(runs, plan)
+    print(f"{place.name}:", file=sys.stderr)
+    learn_until_end(place, plan)
+    play_by_search(place, plan)
+
+
+def copy_rows(runs: Path, repeats: int) -> None:
     """Copy the rows of all learners; those that did not learn in these runs keep their rows."""
     path, rows = RESULTS / report.FILES["learners"], list[Row]()
     before = json_files.rows(path)
-    for plan in learners():
-        key, place = {"experiment": plan.experiment, "run": plan.run}, folder(runs, plan)
+    for plan in learners(max([repeats, *(row["seed"] for row in before)])):
+        key = {"experiment": plan.experiment, "run": plan.run, "seed": plan.seed}
+        place = folder(runs, plan)
         new = json_files.rows(place / "rows.jsonl") + json_files.rows(place / "search_play.jsonl")
         old = [row for row in before if key.items() <= row.items()]
         rows += [{**key, **row} for row in new] or old
@@ -270,19 +280,17 @@ def copy_rows(runs: Path) -> None:
     json_files.write_rows(path, rows)
 
 
-def train(place: Path, plan: LearnerPlan) -> None:
+def learn_until_end(place: Path, plan: LearnerPlan) -> None:
     """Train a learner to its number of moves, or until its values diverge."""
     last = (json_files.rows(place / "rows.jsonl") or [{"n_moves": 0}])[-1]
     if "diverged" in last or last["n_moves"] >= plan.moves:
         return
     if "start" in plan.settings:
         check_network("ntuple")
-    file = place / "config.json"
-    record_settings(file, plan.settings)
-    resume = ["--resume"] if checkpoint(place, plan).exists() else []
-    options = ["--moves", f"{plan.moves:.0f}", "--evaluate-every", str(plan.every)]
+    record_settings(place / "config.json", plan.settings)
+    moves, every = int(plan.moves), int(plan.every)
     try:
-        training.main(["search", str(file), "--out", str(place), *options, *resume])
+        train("search", plan.settings, place, moves=moves, evaluate_every=every)
     except SystemExit as error:
         if "diverged" not in (json_files.rows(place / "rows.jsonl") or [{}])[-1]:
             raise
@@ -328,8 +336,8 @@ COMMANDS = {
     "report": write_report,
 }
 OPTIONS = {
-    "only": ("regrets", "scores", "learn"),
-    **dict.fromkeys(("jobs", "backend", "hours"), ("regrets", "scores")),
+    "repeats": ("learn",),
+    **dict.fromkeys(("only", "jobs", "backend", "hours"), ("regrets", "scores", "learn")),
 }
 """The commands that use an option, where not all do."""
 

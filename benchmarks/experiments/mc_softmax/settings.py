@@ -95,19 +95,21 @@ class LearnerPlan(NamedTuple):
 
     experiment: str
     run: str  # its name
+    seed: int
     settings: Row
     moves: float  # number of moves that it learns from
     every: float  # moves from one row to the next
 
 
-def learners() -> Iterator[LearnerPlan]:
-    """Yield the learners of all experiments."""
-    for experiment, plan in load_settings()["learners"].items():
-        for run, changes in plan["runs"].items():
-            settings = {**plan["base"], **changes}
-            moves = settings.pop("moves")
-            for part in ("search", "learner"):
-                settings[part] = {**plan["base"].get(part, {}), **changes.get(part, {})}
-            if "start" in settings:
-                settings["start"] = str(PRETRAINED / settings["start"])
-            yield LearnerPlan(experiment, run, settings, moves, plan["every"])
+def learners(repeats: int = 1) -> Iterator[LearnerPlan]:
+    """Yield the learners of all experiments, with the seeds 1, 2, ... one after the other."""
+    for seed in range(1, repeats + 1):
+        for experiment, plan in load_settings()["learners"].items():
+            for run, changes in plan["runs"].items():
+                settings = {**plan["base"], **changes, "seed": seed}
+                moves = settings.pop("moves")
+                for part in ("search", "learner"):
+                    settings[part] = {**plan["base"].get(part, {}), **changes.get(part, {})}
+                if "start" in settings:
+                    settings["start"] = str(PRETRAINED / settings["start"])
+                yield LearnerPlan(experiment, run, seed, settings, moves, plan["every"])

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from afterstate.agents.training.commands import markdown
 from afterstate.leaderboard.row_files import Row
-from benchmarks.experiments.quasi_greedy.rows import Curves, Estimate, at
+from benchmarks.experiments.harness import Estimate
+from benchmarks.experiments.quasi_greedy.rows import Curves, at
 from benchmarks.experiments.quasi_greedy.settings import (
     DEPTHS,
     Anchor,

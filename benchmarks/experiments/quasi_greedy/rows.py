@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import pandas as pd
-from scipy.stats import sem, t
 
 from afterstate.agents.training.folder import FolderLock
 from afterstate.envs import json_files
 from afterstate.leaderboard.row_files import Row
-from benchmarks.experiments.cells import interval
+from benchmarks.experiments.cells import score
+from benchmarks.experiments.harness import Estimate, over_runs
 from benchmarks.experiments.quasi_greedy.playing import Plan, key
 from benchmarks.experiments.quasi_greedy.settings import DEPTHS, Experiment, Run, Scale
 
 _KEY = ("experiment", "run", "settings", "seed", "scale")
-
-
-class Estimate(NamedTuple):
-    """A mean with its 95% interval, nan if it is unknown."""
-
-    mean: float
-    interval: float
-
-    def __str__(self) -> str:
-        spread = "" if math.isnan(self.interval) else f" ± {self.interval:,.0f}"
-        return f"{self.mean:,.0f}{spread}"
 
 
 class Point(NamedTuple):
@@ -98,16 +85,9 @@ def _point(share: float, repeats: pd.DataFrame) -> Point:
         games = repeats[measure].dropna().tolist() if measure in repeats else []
         if games:
             means[measure] = [float(each["mean"]) for each in games]
-            single = Estimate(means[measure][0], interval(games[0]))
-            scores[measure] = estimate(means[measure]) if len(games) > 1 else single
+            scores[measure] = over_runs([score(each) for each in games])
     moves, seconds, learned = repeats[["moves", "seconds", "learned"]].mean()
     return Point(share, moves, seconds, learned, scores, means)
-
-
-def estimate(values: list[float]) -> Estimate:
-    """Return the mean of at least two repeats, with Student's 95% interval."""
-    half_width = t.ppf(0.975, len(values) - 1) * sem(values)
-    return Estimate(float(np.mean(values)), float(half_width))
 
 
 def at(points: Iterable[Point], share: float, measure: str) -> Estimate | None:

@@ -30,13 +30,11 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from tqdm import tqdm
-
 from afterstate.agents.config import Backend, Count, Jobs, Positive, Rate, Whole, settings
 from afterstate.agents.training.workers import Workers
 from afterstate.envs import json_files
 from afterstate.envs.commands import parse, run_process
-from benchmarks.experiments.cells import within
+from benchmarks.experiments.harness import results
 from benchmarks.experiments.quasi_greedy import figure, playing, report, rows
 from benchmarks.experiments.quasi_greedy.playing import Plan
 from benchmarks.experiments.quasi_greedy.settings import Experiment, Measure, Run, Scale, read
@@ -157,10 +155,9 @@ def play(experiment: Experiment, args: Args, path: Path) -> None:
     if args.backend == "local":
         check_memory(1e9 * args.memory if args.memory else experiment.bytes_per_run(), jobs)
     folder = args.out / IN_PROGRESS
-    plays = (partial(playing.play, *task, args.threads, folder) for task in tasks)
-    calls = within(plays, args.hours)
-    results = Workers(max(1, jobs), args.backend).as_they_end(calls)
-    for played in tqdm(results, total=len(tasks), unit=" runs"):
+    calls = [partial(playing.play, *task, args.threads, folder) for task in tasks]
+    workers = Workers(max(1, jobs), args.backend)
+    for played in results(calls, workers, args.hours, "runs"):
         rows.add(path, played)
         shutil.rmtree(playing.folder_of(folder, played[0], plan), ignore_errors=True)
     with suppress(OSError):  # others are in progress

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("matplotlib")
 
 from afterstate.agents.config import from_dict
-from afterstate.agents.game2048.learning.runs import NTupleRun
+from afterstate.agents.game2048.learning.runs import NTupleOptions, NTupleRun
 from afterstate.agents.training import __main__ as training
 from afterstate.envs import json_files
 from afterstate.leaderboard.row_files import Row
@@ -80,15 +80,16 @@ def test_an_interrupted_run_goes_on_and_has_rows_when_it_has_ended(
 ) -> None:
     resumed: list[bool] = []
 
-    def main(words: list[str]) -> None:
-        place = Path(words[words.index("--out") + 1])
-        resumed.append("--resume" in words)
-        (place / "learner.npz").touch()
+    def learn(run: NTupleRun, options: NTupleOptions) -> None:
+        assert (run.seed, options.threads, options.moves) == (1, 1, 1_000_000_000)
+        resumed.append(options.resume)
+        options.out.mkdir(parents=True, exist_ok=True)
+        (options.out / "learner.npz").touch()
         if len(resumed) == 1:
             raise KeyboardInterrupt
-        json_files.write_rows(place / "rows.jsonl", [row(1_000, 30)])
+        json_files.write_rows(options.out / "rows.jsonl", [row(1_000, 30)])
 
-    monkeypatch.setattr(training, "main", main)
+    monkeypatch.setattr(training, "run", learn)
     args = study.Args(runs=tmp_path / "runs", out=tmp_path)
     with pytest.raises(KeyboardInterrupt):
         study.learn("restart", args)

@@ -259,12 +259,48 @@ def test_a_tiny_experiment_from_training_to_its_figure(
         known = {n: s for n, s in zip(played["players"], played["squared_error"], strict=True)}
         assert all((known[name] is None) == (name not in ("small", "smaller")) for name in known)
     text = (tiny / "results" / "tiny.md").read_text()
-    assert "| small | 2 |" in text and "310.0 ± 4.0" in text
+    assert "| small | 1 | 2 |" in text and "310.0 ± 4.0" in text
     assert "| small | 4 | " in text and " | 5,000,000 | 50 |" in text
     assert "rules help" in capsys.readouterr().out
     figure = (tiny / "results" / "tiny.svg").read_bytes()
     run.main(["tiny", "draw"])
     assert (tiny / "results" / "tiny.svg").read_bytes() == figure
+
+
+@pytest.mark.slow
+def test_networks_of_several_seeds_play_and_their_runs_are_compared(
+    tiny: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = ["--runs", str(tiny / "runs"), "--repeats", "2"]
+    run.main(["tiny", "train", *runs, "--hours", "1e-12"])
+    assert not (tiny / "runs").exists()
+    run.main(["tiny", "train", *runs, "--only", "small"])
+    folders = [tiny / "runs" / "tiny" / name for name in ("small", "small_seed_2")]
+    assert sorted((tiny / "runs" / "tiny").iterdir()) == folders
+    first, second = (json_files.rows(folder / "rows.jsonl")[0]["loss"] for folder in folders)
+    assert first != second
+    for jobs in ("2", "1"):
+        run.main(["tiny", "play", *runs, "--draws", "3", "--jobs", jobs])
+        path = tiny / "results" / "tiny.jsonl"
+        path = path.rename(tiny / f"{jobs}.jsonl")
+    assert (tiny / "1.jsonl").read_bytes() == (tiny / "2.jsonl").read_bytes()
+    by_player = report.results(json_files.rows(tiny / "1.jsonl"))
+    assert {"small", "small, seed 2"} <= set(by_player)
+    points = [by_player[name].points for name in ("small", "small, seed 2")]
+    text = (tiny / "results" / "tiny.md").read_text()
+    half = 12.706 * np.std(points, ddof=1) / 2**0.5
+    assert f"| small | 2 | 6 | {np.mean(points):.1f} ± {half:.1f} |" in text
+    assert "| small, seed 2 | 4 |" in text  # of the table of training
+
+
+def test_a_lead_over_several_runs_has_an_interval_over_runs() -> None:
+    claim = Claim(says="", better="x", worse="y")
+    runs = {"x": result(300, 320), "x, seed 2": result(304, 324), "y": result(290, 294)}
+    runs["y, seed 2"] = result(296, 296)
+    half = math.hypot(12.706 * 2, 12.706 * 2)  # of 310 and 314, 292 and 296: deviations of 2
+    verdict = report.verdict(claim, runs)
+    assert verdict.startswith("not significant (+18.0 ± ")
+    assert float(verdict.split()[-1].strip(")")) == pytest.approx(half, abs=0.1)
 
 
 def test_an_evaluation_missing_after_a_kill_is_made_up_for(
@@ -323,7 +359,7 @@ def test_generations_that_play_stay_after_the_pool_has_dropped_them(tiny: Path) 
 
 
 def test_an_incomplete_draw_is_played_again(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "play_draw", lambda players, names, n, seed: two_sets(seed))
+    monkeypatch.setattr(run, "play_draw", lambda players, names, n, seed, games: two_sets(seed))
     players, path = {name: name for name in NAMES}, tiny / "results" / "tiny.jsonl"
     run.play(EXPERIMENT, players, 3, path)
     complete = path.read_text()
@@ -339,7 +375,7 @@ def test_an_incomplete_draw_is_played_again(tiny: Path, monkeypatch: pytest.Monk
 def test_a_file_has_draws_of_the_same_players_only(
     tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "play_draw", lambda players, names, n, seed: two_sets(seed))
+    monkeypatch.setattr(run, "play_draw", lambda players, names, n, seed, games: two_sets(seed))
     path = tiny / "results" / "tiny.jsonl"
     players: dict[str, Any] = {name: name for name in NAMES} | {"net": nn.Linear(2, 2)}
     run.play(EXPERIMENT, players, 1, path)

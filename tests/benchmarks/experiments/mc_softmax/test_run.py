@@ -25,6 +25,7 @@ from afterstate import agents
 from afterstate.agents.config import from_dict
 from afterstate.agents.game2048 import players
 from afterstate.agents.game2048.learning import from_search, play_logs
+from afterstate.agents.game2048.learning.runs import SearchOptions, SearchValueRun
 from afterstate.agents.game2048.play import Games, play
 from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent, learned_temperature
 from afterstate.agents.game2048.search.softmax_settings import MCSoftmaxSettings
@@ -279,51 +280,73 @@ def test_the_latest_row_of_a_player_counts(tiny: Experiment) -> None:
 def test_learners_resume_until_they_have_made_their_moves(
     tiny: Experiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls: list[list[str]] = []
+    calls: list[tuple[SearchValueRun, SearchOptions]] = []
 
-    def fake(arguments: Sequence[str]) -> None:
-        calls.append(list(arguments))
-        place = Path(arguments[arguments.index("--out") + 1])
-        (place / "learner.npz").touch()
-        with (place / "rows.jsonl").open("a", encoding="utf-8") as file:
-            n_moves = 40 if len(calls) < 3 else int(arguments[arguments.index("--moves") + 1])
-            file.write(json.dumps({"n_moves": n_moves, "seconds": 5}) + "\n")
+    def fake(settings: SearchValueRun, options: SearchOptions) -> None:
+        calls.append((settings, options))
+        (options.out / "learner.npz").touch()
+        n_moves = 40 if len(calls) < 3 else options.moves
+        json_files.append(options.out / "rows.jsonl", [{"n_moves": n_moves, "seconds": 5}])
 
-    monkeypatch.setattr(training, "main", fake)
+    monkeypatch.setattr(training, "run", fake)
     monkeypatch.setattr(run, "play_by_search", lambda place, plan: None)
     tiny.main("learn")
     tiny.main("learn", "--only", "experiment 1")
     tiny.main("learn")
-    assert [call[call.index("--moves") + 1] for call in calls] == ["50", "90", "50", "90"]
-    assert ["--resume" in call for call in calls] == [False, False, True, True]
-    place = tiny.runs / "experiment_1,_wild"
-    assert calls[1][:4] == ["search", str(place / "config.json"), "--out", str(place)]
-    written = json.loads((place / "config.json").read_text(encoding="utf-8"))
+    assert [options.moves for _, options in calls] == [50, 90, 50, 90]
+    assert [options.resume for _, options in calls] == [False, False, True, True]
+    assert {options.evaluate_every for _, options in calls} == {10_000}
+    settings, options = calls[1]
+    assert options.out == tiny.runs / "experiment_1,_wild,_seed_1"
     base = tiny.settings["learners"]["experiment 1"]["base"]
-    assert written == {**base, "learner": {"games": 2, "learn": "nodes"}}
+    wild = {**base, "learner": {"games": 2, "learn": "nodes"}, "seed": 1}
+    assert settings == from_dict(wild, SearchValueRun)
     assert [(row["run"], row["n_moves"]) for row in tiny.rows("learning")] == [
         *(("calm", 40), ("calm", 50), ("wild", 40), ("wild", 90))
     ]
+
+
+def test_each_seed_of_a_learner_is_a_run(tiny: Experiment) -> None:
+    tiny.settings["learners"]["experiment 1"]["runs"] = {"calm": {"moves": 50}}
+    tiny.main("learn")
+    first = tiny.rows("learning")
+    tiny.main("learn", "--repeats", "3")
+    rows = tiny.rows("learning")
+    assert rows[: len(first)] == first
+    by_seed = {seed: [row for row in rows if row["seed"] == seed] for seed in (1, 2, 3)}
+    played = {seed: group[-1]["search_play"]["mean"] for seed, group in by_seed.items()}
+    assert len(rows) == 3 * len(first) and len(set(played.values())) > 1
+    tiny.main("report")
+    text = (tiny.results / "README.md").read_text(encoding="utf-8")
+    mean, half = np.mean([*played.values()]), 4.3027 * np.std([*played.values()], ddof=1) / 3**0.5
+    assert "| calm | 3 |" in text and f"| {mean:,.0f} ± {half:,.0f} |" in text
+
+
+def test_no_learner_begins_after_the_hours(tiny: Experiment) -> None:
+    tiny.main("learn", "--hours", "1e-12")
+    assert not tiny.runs.exists() and not tiny.rows("learning")
 
 
 def test_learners_do_not_resume_with_other_settings(tiny: Experiment) -> None:
     plan = tiny.settings["learners"]["experiment 1"]
     plan["runs"] = {"calm": {"moves": 20}}
     tiny.main("learn")
-    plan["base"]["seed"] = 5
+    plan["base"]["learner"]["games"] = 3
     plan["runs"]["calm"]["moves"] = 40
     with pytest.raises(SystemExit, match="other settings"):
         tiny.main("learn")
 
 
 def test_rows_of_learners_of_other_runs_stay(tiny: Experiment) -> None:
-    there = {"experiment": "experiment 1", "run": "calm", "n_moves": 7}
+    there = {"experiment": "experiment 1", "run": "calm", "seed": 1, "n_moves": 7}
     tiny.write([there, {**there, "run": "wild"}, {**there, "run": "gone"}], "learning")
-    place = tiny.runs / "experiment_1,_wild"
+    place = tiny.runs / "experiment_1,_wild,_seed_1"
     place.mkdir(parents=True)
     (place / "rows.jsonl").write_text('{"n_moves": 8}\n', encoding="utf-8")
-    run.copy_rows(tiny.runs)
-    assert tiny.rows("learning") == [there, {**there, "run": "wild", "n_moves": 8}]
+    tiny.write([*tiny.rows("learning"), {**there, "seed": 3}], "learning")
+    run.copy_rows(tiny.runs, repeats=1)
+    wild = {**there, "run": "wild", "n_moves": 8}
+    assert tiny.rows("learning") == [there, wild, {**there, "seed": 3}]
 
 
 class Tiny(nn.Module):
@@ -348,7 +371,7 @@ def test_a_learned_neural_network_plays_by_its_search(
     plan["base"]["network"], plan["runs"] = {"name": "Tiny"}, {"net": {"moves": 4}}
     tiny.main("learn")
     *_, last, searched = tiny.rows("learning")
-    learned = value_net.load(tiny.runs / "experiment_1,_net" / "net.safetensors")
+    learned = value_net.load(tiny.runs / "experiment_1,_net,_seed_1" / "net.safetensors")
     player = MCSoftmaxAgent(
         ValueNetAgent(learned, value_scale=1_000), MCSoftmaxSettings(simulations=2)
     )
@@ -374,14 +397,16 @@ def test_a_learner_that_diverged_does_not_stop_the_others(
     assert wild["diverged"] == {"searched": 5.0}
     *_, calm, searched = (row for row in rows if row["run"] == "calm")
     assert calm["1-ply"]["n_games"] == 100
-    learned = agents.load(tiny.runs / "experiment_1,_calm" / "learner.npz").network
+    learned = agents.load(tiny.runs / "experiment_1,_calm,_seed_1" / "learner.npz").network
     games = play(MCSoftmaxAgent(learned, MCSoftmaxSettings(simulations=2)), 2, EVALUATION_SEED)
     assert searched["search_play"] == summary(games) and searched["n_moves"] == calm["n_moves"]
     tiny.main("report")  # of the rows as learners write them
     text = (tiny.results / "README.md").read_text(encoding="utf-8")
-    assert f"| calm | {calm['n_moves']:,} |" in text and "boards were worth 5 on average" in text
+    assert (
+        f"| calm | 1 | {calm['n_moves']:,} |" in text and "boards were worth 5 on average" in text
+    )
     assert (tiny.results / "experiment_1_values.svg").exists()
-    monkeypatch.setattr(training, "main", None)  # neither has anything left to do
+    monkeypatch.setattr(training, "run", None)  # neither has anything left to do
     monkeypatch.setattr(run, "play", None)
     tiny.main("learn")
 
@@ -450,7 +475,9 @@ def test_other_players_are_listed_by_their_settings(tiny: Experiment) -> None:
 def test_results_of_learners_include_those_that_diverged(
     tiny: Experiment, figures: dict[str, Any]
 ) -> None:
-    calm, wild = ({"experiment": "experiment 1", "run": name} for name in ("calm", "wild"))
+    calm, wild = (
+        {"experiment": "experiment 1", "run": name, "seed": 1} for name in ("calm", "wild")
+    )
     first, second = (
         {"mean": mean, "interval": mean / 10, "n_games": 1000} for mean in (1_500.0, 2_500.0)
     )
@@ -468,9 +495,9 @@ def test_results_of_learners_include_those_that_diverged(
         "learning",
     )
     table = [row.strip("| ").split(" | ") for row in report.learning("experiment 1").split("\n")]
-    assert table[2] == ["calm", "2,000", "800", "700", "1,500 ± 150", "2,500 ± 250"]
+    assert table[2] == ["calm", "1", "2,000", "800", "700", "1,500 ± 150", "2,500 ± 250"]
     gone = "diverged: boards were worth 1,000,000,000 on average"
-    assert [cell for cell in table[3] if cell.strip()] == ["wild", "50", gone]
+    assert [cell for cell in table[3] if cell.strip()] == ["wild", "1", "50", gone]
     (axes,) = figures["experiment_1.svg"].axes
     drawn = {line.get_label(): line.get_xydata().tolist() for line in axes.lines}
     assert drawn == {"calm": [[1_000, 800], [2_000, 700]], "wild": []}
@@ -542,7 +569,7 @@ def test_a_report_has_the_sections_with_rows(
     assert titles == [*heads, "Readings"]
     tiny.scores([float(n) for n in range(10)])
     tiny.regrets([1.0, 2.0, 3.0])
-    row = {"experiment": "experiment 1", "run": "calm", "n_moves": 7, "seconds": 3}
+    row = {"experiment": "experiment 1", "run": "calm", "seed": 1, "n_moves": 7, "seconds": 3}
     tiny.write([row], "learning")
     tiny.main("report")
     text = path.read_text(encoding="utf-8")

@@ -92,6 +92,13 @@ def test_players_have_the_network_of_their_cell() -> None:
     assert run.make_player(cell, seed=3).settings.seed == 3
 
 
+def test_repeats_of_learners_differ_in_their_seeds_only() -> None:
+    first, again = list(learners()), list(learners(2))
+    assert again[: len(first)] == first and {plan.seed for plan in first} == {1}
+    for plan, other in zip(first, again[len(first) :], strict=True):
+        assert other == plan._replace(seed=2, settings={**plan.settings, "seed": 2})
+
+
 def test_learners_have_the_settings_of_the_paper() -> None:
     """Trees, simulations and paths of experiment 1; what is learned in experiment 2."""
     settings = {(plan.experiment, plan.run): plan.settings for plan in learners()}

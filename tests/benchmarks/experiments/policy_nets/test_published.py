@@ -5,13 +5,13 @@ from __future__ import annotations
 from afterstate.agents.config import from_dict
 from afterstate.agents.game2048.values import policy_net
 from afterstate.agents.training.optimizer import Fitting
-from benchmarks.experiments.policy_nets import run
+from benchmarks.experiments.policy_nets import report, settings
 from benchmarks.experiments.policy_nets.analysis import CELLS, TILES
 from tests.benchmarks.experiments.policy_nets.test_run import PUBLISHED, SCORES, published_rows
 
 
 def test_published_values_are_those_of_the_paper() -> None:
-    published = run.load_settings()["published"]
+    published = settings.load_settings()["published"]
     assert (published["moves"], published["games"]) == (600e6, 10_000)
     assert published["scores"] == {
         str(layers): {"mean": mean, "max": most} for layers, (mean, most) in SCORES.items()
@@ -22,18 +22,18 @@ def test_published_values_are_those_of_the_paper() -> None:
     for what, layers in PUBLISHED:
         rows = [[row[0], *map(float, row[1:])] for row in published_rows(what, layers)]
         assert published[what][str(layers)] == rows
-        assert run.ROWS[what][layers] == len(rows)
-    assert {len(published[what]) for what in run.ROWS} == {2}
+        assert report.ROWS[what][layers] == len(rows)
+    assert {len(published[what]) for what in report.ROWS} == {2}
 
 
 def test_settings_belong_to_existing_networks_and_learners() -> None:
-    loaded = run.load_settings()
+    loaded = settings.load_settings()
     assert loaded["layers"] == list(policy_net.CHANNELS) == list(SCORES)
     from_dict(loaded["learner"], Fitting)
 
 
 def test_there_are_twelve_published_filters_with_weights_of_cells_and_tiles() -> None:
-    filters = run.published_filters()
+    filters = settings.published_filters()
     of_two, of_five = ([name for k, name in filters if k == layers] for layers in (2, 5))
     assert of_two == ["74", "363", "17", "432", "120", "154"]
     assert of_five == ["198", "213", "93", "98", "unnamed-1", "unnamed-2"]

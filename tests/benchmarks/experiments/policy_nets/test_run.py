@@ -29,7 +29,7 @@ from afterstate.agents.game2048.values.policy_net import PolicyCNN
 from afterstate.agents.training import __main__ as training
 from afterstate.agents.training.run import EVALUATION_SEED, summary
 from afterstate.envs.game2048 import rules, torch_rules
-from benchmarks.experiments.policy_nets import analysis, run, tables
+from benchmarks.experiments.policy_nets import analysis, logs, report, run, settings, tables
 from benchmarks.experiments.policy_nets.analysis import TILES
 from tests.benchmarks.experiments.policy_nets.test_analysis import CHOICES, boards_of
 
@@ -107,13 +107,18 @@ class Experiment:
         """Return arguments of the command."""
         return run.Args("report", runs=self.runs)
 
-    def learned(self, layers: int) -> Any:
-        """Return the number of moves that a network has learned from."""
-        return nets.metadata(self.runs / f"k{layers}" / "net.safetensors")["n_moves"]
+    def networks(self) -> dict[int, nn.Module]:
+        """Return the trained networks of the first seed, by their layers."""
+        files = run.trained_networks(self.args)
+        return {layers: policy_net.load(file) for (layers, _), file in files.items()}
 
-    def put(self, layers: int, net: nn.Module, n_moves: float = 100) -> None:
+    def learned(self, layers: int, seed: int = 1) -> Any:
+        """Return the number of moves that a network has learned from."""
+        return nets.metadata(settings.network_file(self.runs, layers, seed))["n_moves"]
+
+    def put(self, layers: int, net: nn.Module, n_moves: float = 100, seed: int = 1) -> None:
         """Write a trained network."""
-        path = self.runs / f"k{layers}" / "net.safetensors"
+        path = settings.network_file(self.runs, layers, seed)
         nets.save(net, path, n_moves=n_moves, seconds=12.5)
 
     def log(self) -> None:
@@ -133,15 +138,16 @@ class Experiment:
 @pytest.fixture
 def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
     """Return an experiment with a log of 100 moves, 3 games, and few filters."""
-    settings = run.load_settings() | {"games": 3, "moves": 100}
-    settings["log"] = {"player": "random", "moves": 100, "seed": 1}
-    settings["learner"] = settings["learner"] | {"batch": 20}
-    monkeypatch.setattr(run, "load_settings", lambda: settings)
-    monkeypatch.setattr(run, "RESULTS", tmp_path / "results")
-    monkeypatch.setattr(run, "PROBE_GAMES", 20)
+    loaded = settings.load_settings() | {"games": 3, "moves": 100}
+    loaded["log"] = {"player": "random", "moves": 100, "seed": 1}
+    loaded["learner"] = loaded["learner"] | {"batch": 20}
+    for module in (run, report):
+        monkeypatch.setattr(module, "load_settings", lambda: loaded)
+        monkeypatch.setattr(module, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(report, "PROBE_GAMES", 20)
     for layers, n in {2: 6, 3: 5, 4: 4, 5: 3}.items():
         monkeypatch.setitem(policy_net.CHANNELS, layers, n)
-    return Experiment(tmp_path, settings)
+    return Experiment(tmp_path, loaded)
 
 
 def panels_of(figure: Any) -> list[Any]:
@@ -189,48 +195,56 @@ def test_networks_learn_from_the_log_one_by_one_and_resume(
     tiny.settings |= {"layers": [2, 3]}
     tiny.settings["moves"] = 40
     tiny.main("train", "--layers", "3")
-    assert not (tiny.runs / "k2").exists()
-    settings = json.loads((tiny.runs / "k3" / "config.json").read_text())
-    assert settings == {
-        "network": {"layers": 3},
-        "log": str(tiny.runs / "moves.npy"),
-        "learner": {**tiny.settings["learner"], "decay": 40},
-        "seed": 1,
-    }
+    assert not (tiny.runs / "k2_seed_1").exists()
+    learned = json.loads((tiny.runs / "k3_seed_1" / "settings.json").read_text())
+    assert learned["network"] == {"layers": 3} and learned["seed"] == 1
+    assert learned["log"] == str(tiny.runs / "moves.npy")
+    assert {**tiny.settings["learner"], "decay": 40}.items() <= learned["learner"].items()
     tiny.settings["moves"] = 100
     tiny.main("train")
     assert [tiny.learned(layers) for layers in (2, 3)] == [100, 100]
-    place = tiny.runs / "k3" / "rows.jsonl"
+    place = tiny.runs / "k3_seed_1" / "rows.jsonl"
     rows = read_rows(place)
     assert [row["n_moves"] for row in rows] == [20, 40, 60, 80, 100]  # resumed after 40
     assert all(0 <= row["accuracy"] <= 1 and "1-ply" not in row for row in rows)
     tiny.main("train")  # nothing is left to do
     assert read_rows(place) == rows
-    assert list(run.trained_networks(tiny.args)) == [2, 3]
+    assert list(run.trained_networks(tiny.args)) == [(2, 1), (3, 1)]
 
 
 def test_moves_device_and_threads_are_passed_on(
     tiny: Experiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls: dict[str, list[str]] = {}
-    for module in (play_logs, training):
-        name = module.__name__
-        monkeypatch.setattr(module, "main", lambda words, name=name: calls.update({name: words}))
+    words: list[str] = []
+    learned: list[tuple[Any, Any]] = []
+    monkeypatch.setattr(play_logs, "main", words.extend)
+    monkeypatch.setattr(training, "run", lambda *run: learned.append(run))
     tiny.main("log", "--moves", "6e8", "--jobs", "3")
     tiny.main("train", "--layers", "2", "--moves", "6e8", "--device", "cuda", "--threads", "2")
-    log, learning = calls.values()
-    for words, options in (
-        (log, {"--moves": 6e8, "--jobs": 3}),
-        (learning, {"--moves": 6e8, "--threads": 2}),
-    ):
-        for name, number in options.items():
-            assert float(words[words.index(name) + 1]) == number
-    assert learning[learning.index("--device") + 1] == "cuda"
-    settings = json.loads(Path(learning[1]).read_text(encoding="utf-8"))
-    assert settings["learner"]["decay"] == 6e8
+    for name, number in {"--moves": 6e8, "--jobs": 3}.items():
+        assert float(words[words.index(name) + 1]) == number
+    ((settings, options),) = learned
+    assert (options.moves, options.threads, options.device) == (6e8, 2, "cuda")
+    assert settings.learner.decay == 6e8 and options.evaluate_every == 3e7
     tiny.put(2, PolicyCNN(2), 6e8 - 1)
     with pytest.raises(SystemExit, match="has learned all moves"):
         tiny.main("play", "--moves", "6e8")
+
+
+def test_each_seed_of_a_network_is_a_run(tiny: Experiment) -> None:
+    tiny.log()
+    tiny.main("train", "--layers", "2", "--repeats", "2")
+    assert [tiny.learned(2, seed) for seed in (1, 2)] == [100, 100]
+    tiny.main("play", "--repeats", "2")
+    _random, *rows = tiny.rows()
+    assert [row["settings"]["seed"] for row in rows] == [1, 2]
+    assert rows[0]["mean"] != rows[1]["mean"]
+    tiny.main("play", "--repeats", "2")  # nothing is missing
+    assert len(tiny.rows()) == 3
+    means = [row["mean"] for row in rows]
+    half = 12.706 * np.std(means, ddof=1) / 2**0.5
+    line = report.table_2(tiny.settings["published"]).split("\n")[3]
+    assert line.startswith(f"| k = 2 | {np.mean(means):,.0f} ± {half:,.0f} | 2 |")
 
 
 def test_without_a_log_nothing_learns(tiny: Experiment) -> None:
@@ -247,14 +261,14 @@ def test_only_fully_trained_networks_are_used(tiny: Experiment) -> None:
         tiny.main("report")
     for layers, n_moves in ((2, 100), (3, 99), (5, 120)):
         tiny.put(layers, PolicyCNN(layers), n_moves)
-    networks = run.trained_networks(tiny.args)
+    networks = tiny.networks()
     assert {k: nets.describe(net)["settings"]["layers"] for k, net in networks.items()} == {
         2: 2,
         5: 5,
     }
 
 
-def test_games_of_each_network_are_appended(
+def test_games_of_each_network_are_appended_once(
     tiny: Experiment, capsys: pytest.CaptureFixture[str]
 ) -> None:
     net = constant_net(3, [0, 1, 2, 3])
@@ -262,45 +276,49 @@ def test_games_of_each_network_are_appended(
     tiny.put(4, PolicyCNN(4), 40)
     tiny.main("play")
     tiny.put(2, PolicyCNN(2))
+    tiny.main("play")
     tiny.main("play", "--games", "2")
     rows = tiny.rows()
-    played = [(row["layers"], row["n_games"]) for row in rows]
-    assert played == [(0, 3), (3, 3), (0, 2), (2, 2), (3, 2)]
-    for row, games in ((rows[1], 3), (rows[4], 2)):
-        facts = {
-            "layers": 3,
-            "moves": 100,
-            "seconds": 12.5,
-            **policy_imitation.evaluate(net, games),
-        }
-        facts["seed"] = EVALUATION_SEED
+    played = [(row["settings"].get("layers", 0), row["n_games"]) for row in rows]
+    assert played == [(0, 3), (3, 3), (2, 3), (0, 2), (2, 2), (3, 2)]
+    for row, games in ((rows[1], 3), (rows[5], 2)):
+        facts = policy_imitation.evaluate(net, games)
         assert {name: row[name] for name in facts} == facts
-        assert row["machine"]["python"] and set(row) - set(facts) == {"machine"}
+        assert row["settings"] == {"layers": 3, "seed": 1, "moves": 100, "log": None}
+        assert (row["learning_seconds"], row["seed"]) == (12.5, EVALUATION_SEED)
     random = summary(play(agents.make("random", seed=1), 3, EVALUATION_SEED))
-    assert random.items() <= rows[0].items() and "moves" not in rows[0]
-    first, *_, last = capsys.readouterr().out.splitlines()
-    assert first.startswith("random moves: ")
-    assert last == f"k = 3: {rows[4]['mean']:,.0f} ± {rows[4]['interval']:,.0f}"
+    assert {key: rows[0][key] for key in random} == random
+    out = capsys.readouterr().out
+    assert f"policy-net {rows[5]['settings']}: {rows[5]['mean']:,.0f} ± " in out
 
 
 def test_table_2_has_the_latest_games_and_the_published_scores(
     tiny: Experiment,
 ) -> None:
+    def of(layers: int, moves: int, mean: float, interval: float, largest: int) -> dict[str, Any]:
+        settings = {"layers": layers, "seed": 1, "moves": moves, "log": 7}
+        games = {"games": 1_000, "n_games": 1_000, "max": largest}
+        return {"player": "policy-net", "settings": settings, **games} | {
+            "mean": mean,
+            "interval": interval,
+        }
+
+    random = {"player": "random", "settings": {"seed": 1}, "games": 9, "n_games": 9, "max": 2}
     rows = [
-        {"layers": 0, "n_games": 9, "mean": 7.0, "interval": 3.0, "max": 2},
-        {"layers": 5, "n_games": 9, "mean": 1.0, "interval": 1.0, "max": 2},
-        {"layers": 3, "n_games": 1_000, "mean": 12_345.6, "interval": 78.9, "max": 98_765},
-        {"layers": 5, "n_games": 1_000, "mean": 54_321.0, "interval": 1_000.4, "max": 123_456},
+        {**random, "mean": 7.0, "interval": 3.0},
+        of(5, 10, 1.0, 1.0, 2),
+        of(3, 20, 12_345.6, 78.9, 98_765),
+        of(5, 20, 54_321.0, 1_000.4, 123_456),
     ]
     tiny.results.mkdir()
     lines = "".join(json.dumps(row) + "\n" for row in rows)
     (tiny.results / "games.jsonl").write_text(lines, encoding="utf-8")
-    assert run.table_2(tiny.settings["published"]) == (
-        "|  | mean, 95 % interval | max | games | published mean | published max |\n"
-        "| --- | --: | --: | --: | --: | --: |\n"
-        "| random moves | 7 ± 3 | 2 | 9 |  |  |\n"
-        "| k = 3 | 12,346 ± 79 | 98,765 | 1,000 | 69,840 | 332,868 |\n"
-        "| k = 5 | 54,321 ± 1,000 | 123,456 | 1,000 | 86,030 | 385,560 |"
+    assert report.table_2(tiny.settings["published"]) == (
+        "|  | mean, 95 % interval | runs | max | games of each | published mean | published max |\n"
+        "| --- | --: | --: | --: | --: | --: | --: |\n"
+        "| random moves | 7 ± 4 | 1 | 2 | 9 |  |  |\n"
+        "| k = 3 | 12,346 ± 79 | 1 | 98,765 | 1,000 | 69,840 | 332,868 |\n"
+        "| k = 5 | 54,321 ± 1,002 | 1 | 123,456 | 1,000 | 86,030 | 385,560 |"
     )
 
 
@@ -311,11 +329,11 @@ def test_hidden_published_filters_are_found_and_drawn(
     hidden = {(2, "74"): 4, (5, "unnamed-1"): 2}
     networks: dict[int, nn.Module] = {layers: PolicyCNN(layers) for layers in (2, 3, 5)}
     for of, number in hidden.items():
-        square = run.published_filters()[of].reshape(2, 2, 16)
+        square = settings.published_filters()[of].reshape(2, 2, 16)
         turned = 2 * square[:, ::-1] if of[0] == 2 else square[::-1].transpose(1, 0, 2)
         weights: Tensor = networks[of[0]].get_parameter("body.1.weight").data
         weights[number] = torch.tensor(turned.transpose(2, 0, 1).copy())
-    rows = run.table_3(networks).split("\n")
+    rows = report.table_3(networks).split("\n")
     head = "| published | most similar of ours | cosine | of a new network |"
     assert rows[0] == head
     assert rows[2].startswith("| k = 2, #74 | #4 | 1.00 | 0.")
@@ -334,7 +352,7 @@ def test_hidden_published_filters_are_found_and_drawn(
         np.testing.assert_allclose(ours, theirs, atol=1e-6)
         assert np.abs(theirs).max() == 1
     theirs = panels[0].images[0].get_array()
-    np.testing.assert_allclose(theirs, run.published_filters()[2, "74"] / 0.97)  # of SW 4
+    np.testing.assert_allclose(theirs, settings.published_filters()[2, "74"] / 0.97)  # of SW 4
     (bar,) = (each for each in figures["filters.png"].axes if each.get_label() == "<colorbar>")
     assert bar.get_ylabel() == "weight / largest of the filter"
 
@@ -342,7 +360,7 @@ def test_hidden_published_filters_are_found_and_drawn(
 def test_filters_of_missing_networks_are_left_out(
     tiny: Experiment, figures: dict[str, Any]
 ) -> None:
-    rows = run.table_3({5: PolicyCNN(5)}).split("\n")
+    rows = report.table_3({5: PolicyCNN(5)}).split("\n")
     assert [row[:7] for row in rows[2:]] == ["| k = 5"] * 6
     assert len(panels_of(figures["filters.png"])) == 12
 
@@ -350,7 +368,7 @@ def test_filters_of_missing_networks_are_left_out(
 @pytest.mark.parametrize("layers", [2, 5])
 def test_published_contributions_follow_as_many_of_ours(tiny: Experiment, layers: int) -> None:
     net = constant_net(layers, [0, 1, 2, 3], weight=1.0)
-    parts = run.tables_4_to_7(net, layers, tiny.settings["published"]).split("\n\n")
+    parts = report.tables_4_to_7(net, layers, tiny.settings["published"]).split("\n\n")
     for i, what in enumerate(("last layer", "layer before")):
         head, ours, label, theirs = parts[4 * i + 1 : 4 * i + 5]
         assert (head, label) == (f"Inputs of the {what}, ours:", "Published:")
@@ -383,7 +401,7 @@ def test_our_contributions_are_those_of_the_active_units(tiny: Experiment) -> No
         second[0, 5, 0, 0], second[1, 4, 0, 1] = 1, 2
         last = net.get_parameter("body.7.weight").view(4, 6, 4, 4)
         last[DOWN, 0, 0, 1], last[DOWN, 1, 2, 0], last[UP, 2] = 3, -0.5, 7
-    parts = run.tables_4_to_7(net, 2, tiny.settings["published"]).split("\n\n")
+    parts = report.tables_4_to_7(net, 2, tiny.settings["published"]).split("\n\n")
     head = "| unit | x2: % (sum) | x1: % (sum) | x0.5: % (sum) |\n| --- | --: | --: | --: |\n"
     assert parts[2] == head + (
         "| (1, 0)#0 | 90.0 (90.0) | 75.0 (75.0) | 75.0 (75.0) |\n"
@@ -410,7 +428,7 @@ def test_figure_5_has_published_probabilities_and_moves(tiny: Experiment) -> Non
         for name, of in (("4", (1, 3)), ("7", (UP, slice(16, 32)))):
             networks[2].get_parameter(f"body.{name}.weight").zero_()[of] = 1e-9
         networks[2].get_parameter("body.1.bias")[3] = 1.0
-    table, head, up = run.figure_5(networks, tiny.settings["published"]).split("\n\n")
+    table, head, up = report.figure_5(networks, tiny.settings["published"]).split("\n\n")
     ours = "0.100 0.300 0.400 0.200"
     assert table == (
         "| board, network | up right down left | move | published |\n"
@@ -426,7 +444,7 @@ def test_figure_5_has_published_probabilities_and_moves(tiny: Experiment) -> Non
     assert all(row.split("#")[1].startswith("3 |") for row in up.split("\n")[2:])
     assert up.startswith("| unit | 5b: % (sum) |") and len(up.split("\n")) == 2 + 4
     del networks[2]
-    assert "\n\n" not in run.figure_5(networks, tiny.settings["published"])
+    assert "\n\n" not in report.figure_5(networks, tiny.settings["published"])
 
 
 @pytest.mark.parametrize("which", [(2, 5), (2, 3, 4, 5)], ids=str)
@@ -441,7 +459,7 @@ def test_section_6_has_our_agreement_and_the_published_one(
     tiny.runs.mkdir()
     for name in ("states", "probe_1", "probe_2"):
         np.save(tiny.runs / f"{name}_k5.npy", moves)
-    parts = run.section_6(networks, tiny.args, tiny.settings["published"]).split("\n\n")
+    parts = report.section_6(networks, tiny.runs, tiny.settings["published"]).split("\n\n")
     others = [f"| only k = {layers} differs | 0 | 0.0 |" for layers in which[1:]]
     if which == (2, 5):  # where two differ, each does
         others = ["| only k = 5 differs | 5 | 83.3 |"]
@@ -470,11 +488,12 @@ def test_positions_are_those_of_twenty_games_after_100_moves(
     networks = {layers: constant_net(layers, [0, 1, 2, 3]) for layers in (2, 3)}
     for layers, net in networks.items():
         tiny.put(layers, net)
-    boards = run.positions(tiny.args, 3, "states", 20, 1, 1.0)
+    log, file = tiny.runs / "states_k3.npy", settings.network_file(tiny.runs, 3)
+    boards = logs.boards(log, file, 20, 1, 1.0)
     assert [path.name for path in tiny.runs.glob("*.npy")] == ["states_k3.npy"]
     metadata = json.loads((tiny.runs / "states_k3.json").read_text())
     (player,) = metadata["players"]
-    assert player["player"] == str(tiny.runs / "k3" / "net.safetensors")
+    assert player["player"] == str(file)
     assert (player["games"], metadata["skip"], metadata["share"], metadata["seed"]) == (
         20,
         100,
@@ -485,7 +504,7 @@ def test_positions_are_those_of_twenty_games_after_100_moves(
     assert torch.equal(torch_rules.from_words(states["board"]), boards)
     assert policy_net.best_moves(networks[3], boards).tolist() == states["action"].tolist()
     monkeypatch.setattr(play_logs, "main", None)  # the log exists
-    assert torch.equal(run.positions(tiny.args, 3, "states", 20, 1, 1.0), boards)
+    assert torch.equal(logs.boards(log, file, 20, 1, 1.0), boards)
 
 
 def test_probes_are_tested_on_other_games(
@@ -493,23 +512,24 @@ def test_probes_are_tested_on_other_games(
 ) -> None:
     calls: list[tuple[Any, ...]] = []
 
-    def positions(args: run.Args, *call: Any) -> Tensor:
+    def boards(*call: Any) -> Tensor:
         calls.append(call)
         return boards_of(*CHOICES)[len(calls) - 1 :]
 
     fitted: list[list[int]] = []
 
-    def probe_table(named: Any, *boards: Tensor) -> str:
-        fitted.extend(each.tolist() for each in boards)
+    def probe_table(named: Any, *parts: Tensor) -> str:
+        fitted.extend(each.tolist() for each in parts)
         return "probes"
 
-    monkeypatch.setattr(run, "positions", positions)
+    monkeypatch.setattr(logs, "boards", boards)
     monkeypatch.setattr(tables, "probe_table", probe_table)
     networks = {layers: constant_net(layers, [0, 1, 2, 3]) for layers in (2, 3)}
-    assert run.section_6(networks, tiny.args, tiny.settings["published"]).endswith("\n\nprobes")
+    assert report.section_6(networks, tiny.runs, tiny.settings["published"]).endswith("\n\nprobes")
     states, some, others = calls
-    assert states == (3, "states", 20, 1, 1.0)
-    assert [some[0], *some[2:3]] == [others[0], *others[2:3]] == [3, 20]
+    player = settings.network_file(tiny.runs, 3)
+    assert states == (tiny.runs / "states_k3.npy", player, 20, 1, 1.0)
+    assert some[1:3] == others[1:3] == (player, 20) and some[0] != others[0]
     assert others[3] >= some[3] + 20  # seeds of games are those from the first one on
     assert fitted == [boards_of(*CHOICES)[n:].tolist() for n in (1, 2)]
 
@@ -521,8 +541,8 @@ def test_the_report_has_all_sections_and_pictures(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    some = dict(list(run.published_filters().items())[::6])
-    monkeypatch.setattr(run, "published_filters", lambda: some)
+    some = dict(list(settings.published_filters().items())[::6])
+    monkeypatch.setattr(report, "published_filters", lambda: some)
     for layers, logits in {2: [3, 2, 1, 0], 5: [0, 1, 2, 3]}.items():
         tiny.put(layers, constant_net(layers, logits, weight=1e-2))
     with pytest.raises(SystemExit, match=r"games\.jsonl"):
@@ -548,14 +568,14 @@ def test_the_report_has_all_sections_and_pictures(
     log = json.loads((tiny.results / "log.json").read_text())
     assert "from 0 million moves of a [log](log.json) of 0 million moves, " in text
     assert f"{log['players'][0]['games']} games of the" in text
-    assert (run.HERE / "verdicts.md").read_text() in text
+    assert (settings.HERE / "verdicts.md").read_text() in text
     links = re.findall(r"!\[\]\((.*?)\)", text)
     assert links == ["filters.png", "weights.svg", "boards.png"]
     assert set(links) == set(figures) and all((tiny.results / link).exists() for link in links)
-    networks, published = run.trained_networks(tiny.args), tiny.settings["published"]
-    assert run.table_2(published) in text and run.figure_5(networks, published) in text
+    networks, published = tiny.networks(), tiny.settings["published"]
+    assert report.table_2(published) in text and report.figure_5(networks, published) in text
     for layers in (2, 5):
-        assert run.tables_4_to_7(networks[layers], layers, published) in text
+        assert report.tables_4_to_7(networks[layers], layers, published) in text
     tiny.main("report", "--moves", "70")
     text = (tiny.results / "README.md").read_text(encoding="utf-8")
     assert "What agrees" not in text

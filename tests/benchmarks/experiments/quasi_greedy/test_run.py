@@ -23,8 +23,8 @@ from afterstate.agents.game2048.learning.runs import NTupleSettings
 from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.envs import json_files
 from afterstate.leaderboard.row_files import Row
+from benchmarks.experiments.harness import Estimate
 from benchmarks.experiments.quasi_greedy import figure, playing, report, rows, run, settings
-from benchmarks.experiments.quasi_greedy.rows import Estimate
 from benchmarks.experiments.quasi_greedy.settings import Experiment, Measure, Published, Scale
 
 pytestmark = pytest.mark.slow
@@ -116,11 +116,6 @@ def test_wrong_settings_are_refused(
 
 
 # Statistics
-
-
-def test_intervals_of_repeats_are_by_students_t() -> None:
-    result = rows.estimate([10.0, 12.0, 14.0])
-    assert result.mean == 12 and result.interval == pytest.approx(4.303 * 2 / 3**0.5, rel=1e-3)
 
 
 def test_orders_of_a_table_made_by_hand() -> None:
