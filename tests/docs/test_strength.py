@@ -53,6 +53,7 @@ def test_the_study(page: str) -> None:
     for name in (
         *("one_stage", "restart", "8x6_restart", "4x6+5x4_restart"),
         *("stages", "stages_carousel", "stages_restart", "stages_carousel_restart"),
+        "stages_by_sets_of_tiles_carousel",
     ):
         ends[name] = json_files.rows(RESULTS / "study" / f"{name}.jsonl")[-1]
 
@@ -68,4 +69,5 @@ def test_the_study(page: str) -> None:
         assert gain("stages", "one_stage", depth) in text
         assert gain("stages_carousel", "stages", depth) in text
         assert gain("stages_restart", "restart", depth) in text
+        assert gain("stages_by_sets_of_tiles_carousel", "stages_carousel", depth) in text
         assert gain("stages_carousel_restart", "restart", depth) in text
