@@ -35,11 +35,14 @@ from tqdm import tqdm
 
 from afterstate.agents import nets
 from afterstate.agents.config import Backend, Count, Jobs, Positive, settings
+from afterstate.agents.daihinmin.learning.game_records import Log, join, play_log
 from afterstate.agents.daihinmin.learning.rank_learner import errors, samples
 from afterstate.agents.daihinmin.learning.rank_runs import RULE_PLAYERS, RankOptions
 from afterstate.agents.daihinmin.learning.rank_training import RankTraining
 from afterstate.agents.daihinmin.learning.self_play import play_games
+from afterstate.agents.daihinmin.play import find_player
 from afterstate.agents.daihinmin.values import rank_net
+from afterstate.agents.daihinmin.values.rank_net import RankAgent
 from afterstate.agents.training import __main__ as training
 from afterstate.agents.training.folder import FolderLock
 from afterstate.agents.training.workers import ALONE, Call, Workers
@@ -62,7 +65,7 @@ OPTIONS = {
 """The commands that use an option, where not all do."""
 
 Players: TypeAlias = Mapping[str, nn.Module | str]
-"""Networks, and names of rule-based players, by their names in the experiment."""
+"""Networks, and players of the package by name, by their names in the experiment."""
 
 
 @settings
@@ -171,10 +174,10 @@ def load_players(
     """Return the players of an experiment that exist, of all seeds of its networks."""
     players: dict[str, nn.Module | str] = {}
     for seed in range(1, repeats + 1):
-        for name in experiment.players:
+        for name, player in experiment.players.items():
             path = network_file(experiment, name, folder, self_play, seed)
-            if name in RULE_PLAYERS:
-                players[name] = name
+            if name in RULE_PLAYERS or player.player:
+                players[name] = player.player or name
             elif path.exists():
                 players[seeded(name, seed)] = rank_net.load(path, device)
     return players
@@ -199,7 +202,7 @@ def play_draw(
     """Play sets of so many games with five players; return a row for each set."""
     torch.set_num_threads(1)
     seated = [players[name] for name in names]
-    log = play_games(seated, n_games * n_sets, seed, n_matches=n_sets)
+    log = play_sets(seated, n_sets, seed, n_games)
     every, matches = samples(log), log.games["seed"]
     match_seeds = np.unique(matches)
     squares = np.full((n_sets, N_PLAYERS), np.nan)
@@ -227,6 +230,23 @@ def play_draw(
     ]
 
 
+def play_sets(seated: Sequence[nn.Module | str], n_sets: int, seed: int, n_games: int) -> Log:
+    """Return sets of games of five players, those of a set one after the other in a match.
+
+    Sets are played in parallel, unless a player searches; then one decision is made at a time.
+    """
+    if all(isinstance(each, nn.Module) or each in RULE_PLAYERS for each in seated):
+        return play_games(seated, n_games * n_sets, seed, n_matches=n_sets)
+    logs = []
+    for match_seed in np.random.default_rng(seed).integers(0, 2**63, n_sets).tolist():
+        players = [
+            find_player(each, match_seed + i) if isinstance(each, str) else RankAgent(net=each)
+            for i, each in enumerate(seated)
+        ]
+        logs.append(play_log(players, n_games, match_seed))
+    return join(logs)
+
+
 def draws(players: Players, n_draws: int, n_sets: int, first: int) -> Iterator[Call]:
     """Draw five players without replacement for each seed from the first on; yield their games."""
     for draw in range(first, n_draws):
@@ -241,6 +261,8 @@ def fingerprint(players: Players) -> str:
     digest = hashlib.sha256()
     for name, player in players.items():
         digest.update(f"{name}\n".encode())
+        if isinstance(player, str) and player != name:
+            digest.update(f"{player}\n".encode())
         if isinstance(player, nn.Module):
             for weights in player.state_dict().values():
                 digest.update(weights.cpu().contiguous().numpy().tobytes())

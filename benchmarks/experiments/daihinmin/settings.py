@@ -36,7 +36,7 @@ class Published:
 
 @settings
 class Player:
-    """A player: a network, the player of this name, or one that only the paper has."""
+    """A player: a network, a player of the package, or one that only the paper has."""
 
     network: dict[str, str | int] | None = None
     """Name of a network of `rank_net.py`, and its settings, if it is trained here."""
@@ -45,6 +45,8 @@ class Player:
     iterations: Whole | None = None
     learner: dict[str, Any] = field(default_factory=dict)
     """Settings of its learner that differ from those of all runs."""
+    player: str | None = None
+    """A player of the package that plays only, such as mc,playouts=500."""
     is_from_self_play: bool = False
     """The network is the one of `--self-play`."""
     published: Published | None = None

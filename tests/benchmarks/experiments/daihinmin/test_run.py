@@ -22,6 +22,7 @@ from torch import nn
 from afterstate.agents.config import from_dict
 from afterstate.agents.daihinmin.learning import rank_training
 from afterstate.agents.daihinmin.learning.rank_training import RankTraining
+from afterstate.agents.daihinmin.values import rank_net
 from afterstate.envs import json_files
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.daihinmin import report, run, settings
@@ -370,6 +371,21 @@ def test_an_incomplete_draw_is_played_again(tiny: Path, monkeypatch: pytest.Monk
         assert path.read_text() == complete
     path.write_text("".join(lines[:5]) + lines[5][:30])
     assert {row["seed"] for row in run.complete_draws(json_files.rows(path))} == {0, 1}
+
+
+@pytest.mark.slow
+def test_searches_play_in_the_draws_too() -> None:
+    """Networks and rules play the same, whether or not one of five decides one at a time."""
+    nets = [rank_net.network("FCNN", hidden=2) for _ in range(2)]
+    players: dict[str, Any] = {"MC": "mc,playouts=5", "a": nets[0], "b": nets[1]}
+    players |= {"heuristic": "heuristic", "sample": "sample"}
+    rows = run.play_draw(players, list(players), 2, 7, 3)
+    assert [sum(row["points"]) for row in rows] == [45, 45]
+    known = [[error is not None for error in row["squared_error"]] for row in rows]
+    assert known == 2 * [[False, True, True, False, False]]
+    assert run.play_draw(players, list(players), 2, 7, 3) == rows
+    searched = run.fingerprint(players)
+    assert searched != run.fingerprint(players | {"MC": "mc,playouts=6"})
 
 
 def test_a_file_has_draws_of_the_same_players_only(
