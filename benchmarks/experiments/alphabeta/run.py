@@ -168,7 +168,9 @@ def write_report() -> None:
     """Write tables and the figure of the rows that exist."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     text = (HERE / "text.md").read_text(encoding="utf-8").rstrip()
-    parts = ["# " + load_settings()["title"], text, f"![]({FIGURE})"]
+    verdicts = (HERE / "verdicts.md").read_text(encoding="utf-8").rstrip()
+    parts = ["# " + load_settings()["title"], text, verdicts]
+    parts += ["## What each term contributes", f"![]({FIGURE})"]
     for tiles in SEARCHES:
         heading = title(tiles)
         parts += [f"## {heading[0].upper()}{heading[1:]}", table(by_evaluation(tiles))]

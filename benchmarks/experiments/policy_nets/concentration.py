@@ -35,6 +35,18 @@ LOWER_ROWS = {"sparse": (0.8, 3), "half full": (0.5, 4), "full": (0.2, 7)}
 """The lower rows: the probability that a cell is empty, and the largest exponent."""
 N_PATTERNS, N_TOP, DOWN = 48, 4, 2
 
+TEXT = """# Concentration of the contributions to a bad move
+
+The output *down* of the [policy networks](README.md) on triples of boards with a large first row,
+an empty second row and random lower rows, {n} triples for each density of these. The boards of a
+triple differ by a factor of two in all tiles. *Shared* are units of the last layer that are among
+the four with the largest shares on all three boards; the last column is the share of these four
+together, over triples. Command: `python -m benchmarks.experiments.policy_nets.concentration`; it
+takes ten seconds.
+
+"""
+"""The page before the table."""
+
 
 def patterns(density: str, n: int = N_PATTERNS, seed: int = 1) -> list[list[int]]:
     """Return `n` patterns, each as the board words of three boards: tiles x2, x1 and x0.5."""
@@ -88,8 +100,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rows = [row for case in cases for row in measure(*case)]
     text = "".join(json.dumps(row) + "\n" for row in rows)
     (RESULTS / "concentration.jsonl").write_text(text, encoding="utf-8")
-    page = table(pd.DataFrame(rows))
-    (RESULTS / "concentration.md").write_text(page + "\n", encoding="utf-8")
+    page = TEXT.format(n=N_PATTERNS) + table(pd.DataFrame(rows)) + "\n"
+    (RESULTS / "concentration.md").write_text(page, encoding="utf-8")
     print(page)
 
 
