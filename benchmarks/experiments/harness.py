@@ -23,6 +23,7 @@ from tqdm import tqdm
 from afterstate.agents.config import from_dict
 from afterstate.agents.training import __main__ as training
 from afterstate.agents.training.workers import Call, Workers
+from afterstate.envs import json_files
 from afterstate.envs.messages import listed
 from afterstate.leaderboard.row_files import Row
 
@@ -91,6 +92,24 @@ def train(learner: str, settings: Row, folder: Path, **options: Any) -> None:
     run = from_dict(settings, kind)
     resume = any((folder / name).exists() for name in run.checkpoints)
     training.run(run, kind.options(out=folder, resume=resume, **options))
+
+
+def copy_rows(path: Path, runs: Iterable[tuple[Row, Sequence[Row]]]) -> None:
+    """Write the rows of runs of learning to a file of results.
+
+    Args:
+        path: the file.
+        runs: what identifies each run, and its rows; a run without rows keeps those in the file.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    before, rows = json_files.rows(path), list[Row]()
+    for key, new in runs:
+        old = [row for row in before if key.items() <= row.items()]
+        rows += [{**key, **row} for row in new] or old
+    json_files.write_rows(path, rows)
 
 
 class Estimate(NamedTuple):

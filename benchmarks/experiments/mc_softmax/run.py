@@ -49,7 +49,7 @@ from afterstate.envs.words import Words
 from afterstate.leaderboard.machine import has_bfloat16, machine
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.cells import fill, mean_regret, play_games
-from benchmarks.experiments.harness import check_options, results, train
+from benchmarks.experiments.harness import check_options, copy_rows, results, train
 from benchmarks.experiments.mc_softmax import report
 from benchmarks.experiments.mc_softmax.settings import (
     RESULTS,
@@ -255,7 +255,7 @@ def learn(args: Args) -> None:
     plans = [plan for plan in learners(args.repeats) if plan.experiment in selected]
     calls = [functools.partial(learn_by_plan, args.runs, plan) for plan in plans]
     for _ in results(calls, args.workers, args.hours, "learners"):
-        copy_rows(args.runs, args.repeats)
+        copy_learning(args.runs, args.repeats)
 
 
 def learn_by_plan(runs: Path, plan: LearnerPlan) -> None:
@@ -266,18 +266,22 @@ def learn_by_plan(runs: Path, plan: LearnerPlan) -> None:
     play_by_search(place, plan)
 
 
-def copy_rows(runs: Path, repeats: int) -> None:
-    """Copy the rows of all learners; those that did not learn in these runs keep their rows."""
-    path, rows = RESULTS / report.FILES["learners"], list[Row]()
-    before = json_files.rows(path)
-    for plan in learners(max([repeats, *(row["seed"] for row in before)])):
-        key = {"experiment": plan.experiment, "run": plan.run, "seed": plan.seed}
-        place = folder(runs, plan)
-        new = json_files.rows(place / "rows.jsonl") + json_files.rows(place / "search_play.jsonl")
-        old = [row for row in before if key.items() <= row.items()]
-        rows += [{**key, **row} for row in new] or old
-    path.parent.mkdir(parents=True, exist_ok=True)
-    json_files.write_rows(path, rows)
+def copy_learning(runs: Path, repeats: int) -> None:
+    """Copy the rows of all learners to the results."""
+    path = RESULTS / report.FILES["learners"]
+    n_seeds = max([repeats, *(row["seed"] for row in json_files.rows(path))])
+    copy_rows(path, ((key_of(plan), learned_rows(runs, plan)) for plan in learners(n_seeds)))
+
+
+def key_of(plan: LearnerPlan) -> Row:
+    """Return what the rows of a learner, and no others, have in common."""
+    return {"experiment": plan.experiment, "run": plan.run, "seed": plan.seed}
+
+
+def learned_rows(runs: Path, plan: LearnerPlan) -> list[Row]:
+    """Return the rows in the folder of a learner."""
+    place = folder(runs, plan)
+    return json_files.rows(place / "rows.jsonl") + json_files.rows(place / "search_play.jsonl")
 
 
 def learn_until_end(place: Path, plan: LearnerPlan) -> None:

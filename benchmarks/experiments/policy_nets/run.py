@@ -7,13 +7,14 @@
     python -m benchmarks.experiments.policy_nets.run renew
 
 `log` writes the play log. `train` trains the networks of `settings.json` on it, each in a folder of
-`--runs`, or only those of `--layers`, with `--repeats` each with several seeds. `play` plays the
-games of table 2 with the trained networks that have no row, and appends a row for each to
-`games.jsonl` in `benchmarks/results/experiments/policy_nets`. All three continue where they were
-interrupted. `report` plays games with the network that has the most layers, for the positions of
-section 6 and the probes, and writes tables and pictures with the published values to `README.md`
-there, by the networks of the first seed. `renew` writes the text, table 2 and tables 4 to 7 of that
-page again, by the rows of games and the pretrained networks.
+`--runs`, or only those of `--layers`, with `--repeats` each with several seeds, and copies their
+rows to `learning.jsonl` in `benchmarks/results/experiments/policy_nets`. `play` plays the games of
+table 2 with the trained networks that have no row, and appends a row for each to `games.jsonl`
+there. All three continue where they were interrupted. `report` plays games with the network that
+has the most layers, for the positions of section 6 and the probes, and writes tables and pictures
+with the published values to `README.md` there, by the networks of the first seed. `renew` writes
+the text, table 2 and tables 4 to 7 of that page again, by the rows of games and the pretrained
+networks.
 
 With `--moves 6e8` all commands take as many moves as the paper; with `--device cuda` networks learn
 and play on a GPU.
@@ -21,6 +22,7 @@ and play on a GPU.
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -34,10 +36,11 @@ from afterstate.agents import nets
 from afterstate.agents.config import Backend, Count, Jobs, Positive, settings
 from afterstate.agents.game2048.values.policy_net import PolicyNetAgent, load
 from afterstate.agents.training.workers import Workers
+from afterstate.envs import json_files
 from afterstate.envs.commands import parse, run_process
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.cells import fill, play_games
-from benchmarks.experiments.harness import check_options, results, train
+from benchmarks.experiments.harness import check_options, copy_rows, results, train
 from benchmarks.experiments.policy_nets import logs, report
 from benchmarks.experiments.policy_nets.settings import (
     RESULTS,
@@ -105,7 +108,18 @@ def train_networks(args: Args) -> None:
         for layers in args.layers or load_settings()["layers"]
     ]
     for _ in results(every, args.workers, args.hours, "networks"):
-        pass
+        copy_learning(args)
+
+
+def copy_learning(args: Args) -> None:
+    """Copy the rows of all networks to the results."""
+    path = RESULTS / report.LEARNING
+    n_seeds = max([args.repeats, *(row["seed"] for row in json_files.rows(path))])
+    copied = []
+    for seed, layers in itertools.product(range(1, n_seeds + 1), load_settings()["layers"]):
+        learned = json_files.rows(run_folder(args.runs, layers, seed) / "rows.jsonl")
+        copied.append(({"layers": layers, "seed": seed}, learned))
+    copy_rows(path, copied)
 
 
 def train_network(args: Args, layers: int, seed: int) -> None:

@@ -344,7 +344,7 @@ def test_rows_of_learners_of_other_runs_stay(tiny: Experiment) -> None:
     place.mkdir(parents=True)
     (place / "rows.jsonl").write_text('{"n_moves": 8}\n', encoding="utf-8")
     tiny.write([*tiny.rows("learning"), {**there, "seed": 3}], "learning")
-    run.copy_rows(tiny.runs, repeats=1)
+    run.copy_learning(tiny.runs, repeats=1)
     wild = {**there, "run": "wild", "n_moves": 8}
     assert tiny.rows("learning") == [there, wild, {**there, "seed": 3}]
 

@@ -235,6 +235,10 @@ def test_each_seed_of_a_network_is_a_run(tiny: Experiment) -> None:
     tiny.log()
     tiny.main("train", "--layers", "2", "--repeats", "2")
     assert [tiny.learned(2, seed) for seed in (1, 2)] == [100, 100]
+    learned = read_rows(tiny.results / "learning.jsonl")
+    assert [(row["seed"], row["n_moves"]) for row in learned if row["n_moves"] == 100] == [
+        *((1, 100), (2, 100))
+    ]
     tiny.main("play", "--repeats", "2")
     _random, *rows = tiny.rows()
     assert [row["settings"]["seed"] for row in rows] == [1, 2]
