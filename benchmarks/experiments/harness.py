@@ -22,6 +22,7 @@ from tqdm import tqdm
 
 from afterstate.agents.config import from_dict
 from afterstate.agents.training import __main__ as training
+from afterstate.agents.training.folder import FolderLock
 from afterstate.agents.training.workers import Call, Workers
 from afterstate.envs import json_files
 from afterstate.envs.messages import listed
@@ -52,7 +53,7 @@ def results(
     unit: str,
     in_order: bool = False,
 ) -> Iterator[Any]:
-    """Yield the results of calls, those first that end first, and show the progress.
+    """Yield the results of calls as they end, and show the progress.
 
     Args:
         calls: the calls.
@@ -62,7 +63,7 @@ def results(
         in_order: yield them in the order of the calls instead.
 
     Raises:
-        OSError: a process was killed.
+        OSError: a process was killed. Errors of calls are raised as well.
     """
     made = workers.results if in_order else workers.as_they_end
     yield from tqdm(made(within(calls, hours)), total=len(calls), unit=f" {unit}")
@@ -86,30 +87,53 @@ def train(learner: str, settings: Row, folder: Path, **options: Any) -> None:
     Raises:
         OSError: a file cannot be read or written.
         ValueError: wrong settings, or a folder that does not fit them.
-        SystemExit: the learned values diverged.
+        ArithmeticError: the learned values diverged; the last row says so.
+        KeyboardInterrupt: the run was interrupted and saved.
     """
     kind = training.run_settings(learner)
     run = from_dict(settings, kind)
     resume = any((folder / name).exists() for name in run.checkpoints)
-    training.run(run, kind.options(out=folder, resume=resume, **options))
+    try:
+        training.run(run, kind.options(out=folder, resume=resume, **options))
+    except KeyboardInterrupt:
+        message = f"saved in {folder}: the same command goes on"
+        raise KeyboardInterrupt(message) from None
+    except SystemExit as error:
+        if "diverged" in last_row(folder):  # a process of a cluster must not exit
+            raise ArithmeticError(str(error)) from error
+        raise
 
 
-def copy_rows(path: Path, runs: Iterable[tuple[Row, Sequence[Row]]]) -> None:
-    """Write the rows of runs of learning to a file of results.
+def last_row(folder: Path) -> Row:
+    """Return the last row of a run of learning, empty if there is none."""
+    row: Row = (json_files.rows(folder / "rows.jsonl") or [{}])[-1]
+    return row
+
+
+def copy_rows(path: Path, key: Row, folder: Path, *names: str) -> None:
+    """Copy the rows of a run that has ended to a file of results, in place of earlier ones.
 
     Args:
-        path: the file.
-        runs: what identifies each run, and its rows; a run without rows keeps those in the file.
+        path: the file of results.
+        key: what the rows of the run, and no others, have in common.
+        folder: the folder of the run.
+        names: files of its rows.
 
     Raises:
         OSError: the file cannot be written.
+        ValueError: another process writes to its folder.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    before, rows = json_files.rows(path), list[Row]()
-    for key, new in runs:
-        old = [row for row in before if key.items() <= row.items()]
-        rows += [{**key, **row} for row in new] or old
-    json_files.write_rows(path, rows)
+    _held = FolderLock(path.parent)
+    new = [{**key, **row} for name in names for row in json_files.rows(folder / name)]
+    before = json_files.rows(path)
+    own = [i for i, row in enumerate(before) if key.items() <= row.items()]
+    first = own[0] if own else len(before)
+    others = [row for i, row in enumerate(before) if i not in own]
+    json_files.write_rows(path, [*others[:first], *new, *others[first:]])
+
+
+INTERVALS = "Intervals are over games, and where there are several runs over these."
+"""Text of tables whose means are by `over_runs`."""
 
 
 class Estimate(NamedTuple):
@@ -126,7 +150,7 @@ class Estimate(NamedTuple):
 def over_runs(runs: Sequence[Estimate]) -> Estimate:
     """Return the result of one run, or the mean of several with Student's 95% interval over runs.
 
-    The interval of one run is that over its games.
+    One run keeps the interval that it has, such as that over its games.
     """
     if len(runs) == 1:
         return runs[0]

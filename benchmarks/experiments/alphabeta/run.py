@@ -197,4 +197,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run_process(main))
+    from benchmarks.experiments.alphabeta import run  # other processes import its functions
+
+    sys.exit(run_process(run.main))

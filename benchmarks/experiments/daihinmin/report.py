@@ -14,6 +14,7 @@ from typing import NamedTuple
 import matplotlib
 import numpy as np
 import pandas as pd
+from scipy.stats import ttest_ind
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
@@ -115,12 +116,19 @@ def rmse_of(runs: Sequence[Result]) -> Estimate:
 
 
 def lead(first: Sequence[Result], second: Sequence[Result]) -> tuple[float, float]:
-    """Return the lead of one player over another in points, with half of its 95% interval."""
+    """Return the lead of one player over another in points, with half of its 95% interval.
+
+    It is over draws if each learned once, and over runs (Welch) if each has several; a player with
+    one run has no interval over runs.
+    """
     if len(first) == len(second) == 1:
         points, error = gap(first[0], second[0])
         return points, 2 * error
-    one, other = points_of(first), points_of(second)
-    return one.mean - other.mean, math.hypot(one.interval, other.interval)
+    one, other = ([each.points for each in runs] for runs in (first, second))
+    if min(len(one), len(other)) == 1:
+        return float(np.mean(one) - np.mean(other)), math.nan
+    interval = ttest_ind(one, other, equal_var=False).confidence_interval(0.95)
+    return float(np.mean(one) - np.mean(other)), float(interval.high - interval.low) / 2
 
 
 def verdict(claim: Claim, by_player: Mapping[str, Result]) -> str:
@@ -130,7 +138,7 @@ def verdict(claim: Claim, by_player: Mapping[str, Result]) -> str:
         return "not measured"
     points, half = lead(first, second)
     if math.isnan(half):
-        return f"too few draws for an error ({points:+.1f})"
+        return f"too few draws or runs for an interval ({points:+.1f})"
     is_significant = abs(points) > half
     if claim.equal:
         same, apart = "no significant difference", "not reproduced: they differ"
@@ -164,7 +172,8 @@ def _cell(value: float | None, digits: int = 1, error: float | None = None) -> s
     """Return a number of a table, with the 95% interval of its standard error."""
     if value is None or math.isnan(value):
         return "-"
-    return f"{value:.{digits}f}" + (f" ± {2 * error:.{digits}f}" if error is not None else "")
+    spread = "" if error is None or math.isnan(error) else f" ± {2 * error:.{digits}f}"
+    return f"{value:.{digits}f}{spread}"
 
 
 def training_table(experiment: Experiment, curves: Curves) -> str:
@@ -232,7 +241,10 @@ def correlations(experiment: Experiment, by_player: Mapping[str, Result]) -> str
 
     Ours comes with the range without any one network: an outlier shows in it.
     """
-    ours = [(each.points, each.rmse) for each in by_player.values() if not math.isnan(each.rmse)]
+    names = dict.fromkeys(name.partition(", seed ")[0] for name in by_player)
+    every = [runs_of(name, by_player) for name in names]
+    means = [(points_of(runs).mean, rmse_of(runs).mean) for runs in every]
+    ours = [(points, rmse) for points, rmse in means if not math.isnan(rmse)]
     without = [correlation([*ours[:i], *ours[i + 1 :]]) for i in range(len(ours))] or [math.nan]
     published = [each.published for each in experiment.players.values() if each.published]
     theirs = [(each.points, each.rmse) for each in published]
@@ -250,13 +262,15 @@ def page(experiment: Experiment, name: str, rows: Sequence[Row], curves: Curves)
     n_draws = len({row["seed"] for row in rows})
     seconds = sum(max((row.get("seconds", 0) for row in run), default=0) for run in curves.values())
     command = f"python -m benchmarks.experiments.daihinmin.run {name}"
-    play = f"{command} play --runs runs --draws {n_draws}"
+    n_seeds = max((len(runs_of(name, by_player)) for name in experiment.players), default=1)
+    repeats = f" --repeats {n_seeds}" if n_seeds > 1 else ""
+    play = f"{command} play --runs runs{repeats} --draws {n_draws}"
     if "Self" in experiment.players:
         play += " --self-play runs/generations/all/net.safetensors"
     sections = [
         f"# {experiment.title}",
         f"{experiment.paper}: {experiment.shows}.",
-        f"`{command} train --runs runs`, then `{play}`, repeat this page; learning took "
+        f"`{command} train --runs runs{repeats}`, then `{play}`, repeat this page; learning took "
         f"{seconds / 3600:.1f} hours. {100 * len(rows):,} games: {n_draws:,} draws of five, who "
         f"played {len(rows):,} sets of 100. ± is half of the 95% interval over draws, twice "
         "the standard error, also of the paper. Intervals and verdicts do not cover learning where "
@@ -296,12 +310,13 @@ def _draw_points(axes: Axes, experiment: Experiment, by_player: Mapping[str, Res
 def _draw_scatter(axes: Axes, experiment: Experiment, by_player: Mapping[str, Result]) -> None:
     """Draw errors of values against points."""
     for name, player in experiment.players.items():
-        theirs, ours = player.published, by_player.get(name)
+        theirs, ours = player.published, runs_of(name, by_player)
         if theirs:
             axes.plot(theirs.points, theirs.rmse, "o", color=PAPER)
-        if ours and not math.isnan(ours.rmse):
-            axes.plot(ours.points, ours.rmse, "s", color=OURS)
-            axes.annotate(name, (ours.points, ours.rmse), fontsize=7)
+        if ours and not math.isnan(rmse_of(ours).mean):
+            place = points_of(ours).mean, rmse_of(ours).mean
+            axes.plot(*place, "s", color=OURS)
+            axes.annotate(name, place, fontsize=7)
     axes.set_xlabel("points per 100 games")
     axes.set_ylabel("RMSE of value against points")
 

@@ -342,7 +342,13 @@ def existing_players(experiment: Experiment, folder: Path, args: Args) -> Player
     players = load_players(experiment, folder, args.self_play, args.device, args.repeats)
     if len(players) < N_PLAYERS:
         raise ValueError(f"five players are required, got {list(players)}: train them first")
-    if missing := [name for name in experiment.players if name not in players]:
+    every = [
+        seeded(name, seed)
+        for seed in range(1, args.repeats + 1)
+        for name, player in experiment.players.items()
+        if seed == 1 or player.network is not None or experiment.has_one_run
+    ]
+    if missing := [name for name in every if name not in players]:
         print(f"Players without a network here: {', '.join(missing)}", file=sys.stderr)
     return players
 
@@ -350,7 +356,7 @@ def existing_players(experiment: Experiment, folder: Path, args: Args) -> Player
 def training_rows(
     experiment: Experiment, folder: Path | None, copy: Path, repeats: int
 ) -> dict[str, list[Row]]:
-    """Return the rows of the training runs in a folder, or those of their copy by the results.
+    """Return the rows of the training runs in a folder, and of others those by the results.
 
     Raises:
         ValueError: neither is there.
@@ -358,6 +364,9 @@ def training_rows(
     if folder is not None:
         files = {name: run_folder(folder, name) / "rows.jsonl" for name in experiment.runs(repeats)}
         by_run = {name: json_files.rows(file) for name, file in files.items()}
+        before = json_files.read(copy) if copy.exists() else {}
+        learned = {name: rows for name, rows in by_run.items() if rows or name not in before}
+        by_run = before | learned
         durable_files.write(copy, (json.dumps(by_run, indent=0) + "\n").encode())
     if not copy.exists():
         raise ValueError(f"{copy} is not there: --runs is required")
@@ -400,4 +409,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run_process(main))
+    from benchmarks.experiments.daihinmin import run  # other processes import its functions
+
+    sys.exit(run_process(run.main))

@@ -16,7 +16,7 @@ from afterstate.envs import json_files
 from afterstate.leaderboard import figures
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.cells import cost, interval, latest, mean_text, score
-from benchmarks.experiments.harness import Estimate, over_runs
+from benchmarks.experiments.harness import INTERVALS, Estimate, over_runs
 from benchmarks.experiments.mc_softmax.settings import (
     HERE,
     RESULTS,
@@ -183,10 +183,18 @@ def learner_cells(seeds: list[list[Row]], window: float | None) -> list[str]:
     last = [curve[-1][1] for curve in curves]
     searches = [score(row["search_play"]) for row in chain(*seeds) if "search_play" in row]
     greedy = [score(rows[-1]["1-ply"]) for rows in map(evaluated, seeds) if rows]
-    plain = [[Estimate(value, math.nan) for value in values] for values in (moves, best, last)]
-    results = [str(over_runs(each)) if each else "" for each in (*plain, searches, greedy)]
+    while_learning = ([Estimate(mean, math.nan) for mean in means] for means in (best, last))
+    results = [mean_of(each, len(seeds)) for each in (*while_learning, searches, greedy)]
     diverged = [f"diverged: {divergence(row)}" for row in chain(*seeds) if "diverged" in row]
-    return [str(len(seeds)), *results, "; ".join(diverged)]
+    n_moves = f"{sum(moves) / len(moves):,.0f}"
+    return [str(len(seeds)), n_moves, *results, "; ".join(diverged)]
+
+
+def mean_of(runs: list[Estimate], n_runs: int) -> str:
+    """Return the mean over runs, with the number of runs that have a result if not all have one."""
+    if not runs:
+        return ""
+    return str(over_runs(runs)) + (f" ({len(runs)} runs)" if len(runs) < n_runs else "")
 
 
 def draw_curves(axes: Axes, curves: Sequence[Curve], label: str, color: str) -> None:
@@ -213,7 +221,8 @@ def learning(experiment: str) -> str:
     figures.save(axes.figure, RESULTS / f"{file_name(experiment)}.svg")
     n_games = f"then, {load_settings()['searched']} games"
     head = ["learner", "runs", "moves", f"best mean score while learning, {lately}"]
-    return markdown([*head, "at the end", n_games, "greedy, 100 games", ""], body)
+    table = markdown([*head, "at the end", n_games, "greedy, 100 games", ""], body)
+    return f"{INTERVALS}\n\n{table}"
 
 
 def divergence(row: Row) -> str:

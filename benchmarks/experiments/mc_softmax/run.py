@@ -49,7 +49,7 @@ from afterstate.envs.words import Words
 from afterstate.leaderboard.machine import has_bfloat16, machine
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.cells import fill, mean_regret, play_games
-from benchmarks.experiments.harness import check_options, copy_rows, results, train
+from benchmarks.experiments.harness import check_options, copy_rows, last_row, results, train
 from benchmarks.experiments.mc_softmax import report
 from benchmarks.experiments.mc_softmax.settings import (
     RESULTS,
@@ -133,10 +133,11 @@ def record_settings(path: Path, options: Row) -> None:
     Raises:
         ValueError: the file was made with other settings.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.exists() and json.loads(path.read_text(encoding="utf-8")) != options:
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        durable_files.write(path, (json.dumps(options, indent=1) + "\n").encode())
+    if json_files.read(path) != options:
         raise ValueError(f"{path} has other settings: give another folder with --runs")
-    path.write_text(json.dumps(options, indent=1) + "\n", encoding="utf-8")
 
 
 def logged_boards(log: Path, options: Row) -> Words:
@@ -254,23 +255,18 @@ def learn(args: Args) -> None:
     selected = select_groups(load_settings()["learners"], args.only)
     plans = [plan for plan in learners(args.repeats) if plan.experiment in selected]
     calls = [functools.partial(learn_by_plan, args.runs, plan) for plan in plans]
-    for _ in results(calls, args.workers, args.hours, "learners"):
-        copy_learning(args.runs, args.repeats)
+    path = RESULTS / report.FILES["learners"]
+    for plan in results(calls, args.workers, args.hours, "learners"):
+        copy_rows(path, key_of(plan), folder(args.runs, plan), "rows.jsonl", "search_play.jsonl")
 
 
-def learn_by_plan(runs: Path, plan: LearnerPlan) -> None:
-    """Train a learner to its number of moves, and play games by its search."""
+def learn_by_plan(runs: Path, plan: LearnerPlan) -> LearnerPlan:
+    """Train a learner to its number of moves, play games by its search, and return the plan."""
     place = folder(runs, plan)
     print(f"{place.name}:", file=sys.stderr)
     learn_until_end(place, plan)
     play_by_search(place, plan)
-
-
-def copy_learning(runs: Path, repeats: int) -> None:
-    """Copy the rows of all learners to the results."""
-    path = RESULTS / report.FILES["learners"]
-    n_seeds = max([repeats, *(row["seed"] for row in json_files.rows(path))])
-    copy_rows(path, ((key_of(plan), learned_rows(runs, plan)) for plan in learners(n_seeds)))
+    return plan
 
 
 def key_of(plan: LearnerPlan) -> Row:
@@ -278,16 +274,10 @@ def key_of(plan: LearnerPlan) -> Row:
     return {"experiment": plan.experiment, "run": plan.run, "seed": plan.seed}
 
 
-def learned_rows(runs: Path, plan: LearnerPlan) -> list[Row]:
-    """Return the rows in the folder of a learner."""
-    place = folder(runs, plan)
-    return json_files.rows(place / "rows.jsonl") + json_files.rows(place / "search_play.jsonl")
-
-
 def learn_until_end(place: Path, plan: LearnerPlan) -> None:
     """Train a learner to its number of moves, or until its values diverge."""
-    last = (json_files.rows(place / "rows.jsonl") or [{"n_moves": 0}])[-1]
-    if "diverged" in last or last["n_moves"] >= plan.moves:
+    last = last_row(place)
+    if "diverged" in last or last.get("n_moves", 0) >= plan.moves:
         return
     if "start" in plan.settings:
         check_network("ntuple")
@@ -295,9 +285,7 @@ def learn_until_end(place: Path, plan: LearnerPlan) -> None:
     moves, every = int(plan.moves), int(plan.every)
     try:
         train("search", plan.settings, place, moves=moves, evaluate_every=every)
-    except SystemExit as error:
-        if "diverged" not in (json_files.rows(place / "rows.jsonl") or [{}])[-1]:
-            raise
+    except ArithmeticError as error:  # it diverged
         print(error, file=sys.stderr)
 
 
@@ -357,4 +345,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run_process(main))
+    from benchmarks.experiments.mc_softmax import run  # other processes import its functions
+
+    sys.exit(run_process(run.main))

@@ -27,7 +27,7 @@ from afterstate.envs import durable_files, json_files
 from afterstate.envs.game2048 import rules, torch_rules
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.cells import name, score
-from benchmarks.experiments.harness import over_runs
+from benchmarks.experiments.harness import INTERVALS, over_runs
 from benchmarks.experiments.policy_nets import analysis, drawing, logs, tables
 from benchmarks.experiments.policy_nets.analysis import PAPER_BOARDS
 from benchmarks.experiments.policy_nets.settings import (
@@ -145,21 +145,24 @@ def readings() -> dict[str, str]:
 
 
 def games_by_layers() -> dict[int, list[Row]]:
-    """Return the latest rows of games by layers, one for each seed that learned from as much."""
-    rows = {name(row): row for row in json_files.rows(RESULTS / GAMES)}.values()
+    """Return the latest rows of games by layers, a row for each seed.
+
+    Networks are those that learned from the moves, the log and with the settings of the last row,
+    and all have as many games as it has.
+    """
+    rows = [*{name(row): row for row in json_files.rows(RESULTS / GAMES)}.values()]
+    learned = [_learned(row) for row in rows if "layers" in row["settings"]]
     groups: dict[int, list[Row]] = {}
     for row in rows:
-        groups.setdefault(row["settings"].get("layers", 0), []).append(row)
-    last = {layers: _without_seed(group[-1]) for layers, group in sorted(groups.items())}
-    return {
-        layers: [row for row in groups[layers] if _without_seed(row) == settings]
-        for layers, settings in last.items()
-    }
+        if row["games"] == rows[-1]["games"] and _learned(row) in ({}, *learned[-1:]):
+            groups.setdefault(row["settings"].get("layers", 0), []).append(row)
+    return dict(sorted(groups.items()))
 
 
-def _without_seed(row: Row) -> Row:
-    """Return what rows of one network have in common, but for the seed that it learned with."""
-    return {"games": row["games"], **row["settings"], "seed": None}
+def _learned(row: Row) -> Row:
+    """Return what a network has learned from; empty for random moves."""
+    names = ("moves", "log", "learner") if "layers" in row["settings"] else ()
+    return {name: row["settings"].get(name) for name in names}
 
 
 def table_2(published: dict[str, Any]) -> str:
@@ -167,11 +170,12 @@ def table_2(published: dict[str, Any]) -> str:
     body = []
     for layers, rows in games_by_layers().items():
         scores = published["scores"].get(str(layers), {})
-        cells = [label(layers), str(over_runs([score(row) for row in rows])), str(len(rows))]
+        n_runs = str(len(rows)) if layers else "-"
+        cells = [label(layers), str(over_runs([score(row) for row in rows])), n_runs]
         cells += [f"{max(row['max'] for row in rows):,}", f"{rows[-1]['n_games']:,}"]
         body.append(cells + [f"{scores[key]:,}" if scores else "" for key in ("mean", "max")])
     head = ["", "mean, 95 % interval", "runs", "max", "games of each"]
-    return markdown([*head, "published mean", "published max"], body)
+    return f"{INTERVALS}\n\n" + markdown([*head, "published mean", "published max"], body)
 
 
 def table_3(networks: Networks) -> str:

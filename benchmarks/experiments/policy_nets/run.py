@@ -22,7 +22,8 @@ and play on a GPU.
 
 from __future__ import annotations
 
-import itertools
+import hashlib
+import json
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -36,8 +37,8 @@ from afterstate.agents import nets
 from afterstate.agents.config import Backend, Count, Jobs, Positive, settings
 from afterstate.agents.game2048.values.policy_net import PolicyNetAgent, load
 from afterstate.agents.training.workers import Workers
-from afterstate.envs import json_files
 from afterstate.envs.commands import parse, run_process
+from afterstate.envs.messages import listed
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.cells import fill, play_games
 from benchmarks.experiments.harness import check_options, copy_rows, results, train
@@ -80,6 +81,9 @@ class Args:
     def __post_init__(self) -> None:
         if self.games == 1:
             raise ValueError("games must be >= 2, got 1")
+        known = load_settings()["layers"]
+        if unknown := [layers for layers in self.layers if layers not in known]:
+            raise ValueError(f"layers must be of {listed(known)}, got {unknown[0]}")
 
     @property
     def workers(self) -> Workers:
@@ -102,28 +106,18 @@ def log(args: Args) -> None:
 
 def train_networks(args: Args) -> None:
     """Train the networks that have not learned from all moves yet."""
-    every = [
+    calls = [
         partial(train_network, args, layers, seed)
         for seed in range(1, args.repeats + 1)
         for layers in args.layers or load_settings()["layers"]
     ]
-    for _ in results(every, args.workers, args.hours, "networks"):
-        copy_learning(args)
-
-
-def copy_learning(args: Args) -> None:
-    """Copy the rows of all networks to the results."""
     path = RESULTS / report.LEARNING
-    n_seeds = max([args.repeats, *(row["seed"] for row in json_files.rows(path))])
-    copied = []
-    for seed, layers in itertools.product(range(1, n_seeds + 1), load_settings()["layers"]):
-        learned = json_files.rows(run_folder(args.runs, layers, seed) / "rows.jsonl")
-        copied.append(({"layers": layers, "seed": seed}, learned))
-    copy_rows(path, copied)
+    for key in results(calls, args.workers, args.hours, "networks"):
+        copy_rows(path, key, run_folder(args.runs, **key), "rows.jsonl")
 
 
-def train_network(args: Args, layers: int, seed: int) -> None:
-    """Train a network in its folder."""
+def train_network(args: Args, layers: int, seed: int) -> Row:
+    """Train a network in its folder, and return its layers and seed."""
     learner = {**load_settings()["learner"], "decay": n_moves(args)}
     of_run = {"network": {"layers": layers}, "log": str(args.runs / "moves.npy")}
     train(
@@ -137,6 +131,7 @@ def train_network(args: Args, layers: int, seed: int) -> None:
         device=args.device,
         threads=args.threads,
     )
+    return {"layers": layers, "seed": seed}
 
 
 def trained_networks(args: Args) -> dict[tuple[int, int], Path]:
@@ -165,10 +160,16 @@ def cells(args: Args) -> list[Row]:
         metadata = nets.metadata(file)
         log = metadata.get("log")
         checksum = log["crc32"] if isinstance(log, dict) else log
-        learned = {"moves": metadata["n_moves"], "log": checksum}
+        learned = {"moves": metadata["n_moves"], "log": checksum, "learner": digest(metadata)}
         of_network = {"layers": layers, "seed": seed, **learned}
         rows.append({"player": "policy-net", "settings": of_network, **games})
     return rows
+
+
+def digest(metadata: Row) -> str:
+    """Return twelve characters that identify the learner's settings of a network."""
+    learner = json.dumps(metadata.get("learner"), sort_keys=True)
+    return hashlib.sha256(learner.encode()).hexdigest()[:12]
 
 
 def play_cell(args: Args, cell: Row) -> Row:
@@ -211,6 +212,8 @@ OPTIONS = {
     "backend": ("log", "train", "play"),
     "hours": ("train", "play"),
     "repeats": ("train", "play"),
+    "device": ("train", "play"),
+    "threads": ("train", "play"),
     "layers": ("train",),
     "games": ("play",),
 }
@@ -230,4 +233,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run_process(main))
+    from benchmarks.experiments.policy_nets import run  # other processes import its functions
+
+    sys.exit(run_process(run.main))

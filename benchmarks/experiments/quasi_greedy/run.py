@@ -223,4 +223,6 @@ def show(experiment: Experiment, scale: Scale | None, path: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run_process(main))
+    from benchmarks.experiments.quasi_greedy import run  # other processes import its functions
+
+    sys.exit(run_process(run.main))

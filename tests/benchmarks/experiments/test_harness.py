@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+import itertools
+import runpy
 import time
 from functools import partial
 from pathlib import Path
@@ -12,8 +15,11 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("scipy")
 pytest.importorskip("torch")
 
-from afterstate.agents.training.workers import ALONE, Workers
+from afterstate.agents.game2048.learning.runs import NTupleOptions
+from afterstate.agents.training import __main__ as training
+from afterstate.agents.training.workers import Workers
 from afterstate.envs import json_files
+from benchmarks.experiments import harness
 from benchmarks.experiments.alphabeta import run as alphabeta
 from benchmarks.experiments.daihinmin import run as daihinmin
 from benchmarks.experiments.harness import Estimate, over_runs, results, train
@@ -57,10 +63,14 @@ def test_results_come_as_calls_end_or_in_their_order(capsys: pytest.CaptureFixtu
     assert "2/2" in capsys.readouterr().err
 
 
-def test_no_call_begins_after_the_hours(capsys: pytest.CaptureFixture[str]) -> None:
-    calls = [partial(waited, 0.2)] * 9
-    assert len(list(results(calls, ALONE, 0.5 / 3600, "waits"))) in (2, 3)
-    assert "/9" in capsys.readouterr().err
+def test_no_call_begins_after_the_hours(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = itertools.count()  # a second between two looks
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
+    within = harness.within([partial(waited, 0.0)] * 9, 3 / 3600)
+    assert len(list(within)) == 2
+    assert len(list(harness.within([partial(waited, 0.0)] * 9, None))) == 9
 
 
 def test_a_learner_goes_on_where_it_was(tmp_path: Path) -> None:
@@ -80,3 +90,54 @@ def test_one_run_has_the_interval_of_its_games_and_several_that_over_runs() -> N
     result = over_runs([one, Estimate(12.0, 3.0), Estimate(14.0, 3.0)])
     assert result.mean == 12 and result.interval == pytest.approx(4.303 * 2 / 3**0.5, rel=1e-3)
     assert str(Estimate(1_234.5, float("nan"))) == "1,234"
+
+
+def test_rows_of_a_run_replace_its_own_and_no_others(tmp_path: Path) -> None:
+    path, folder = tmp_path / "results" / "rows.jsonl", tmp_path / "run"
+    others = [{"run": "a", "seed": 1, "n": 1}, {"run": "b", "seed": 2, "n": 1}]
+    json_files.append(path, [others[0], {"run": "b", "seed": 1, "n": 5}, others[1]])
+    folder.mkdir()
+    json_files.append(folder / "rows.jsonl", [{"n": 7}, {"n": 8}])
+    json_files.append(folder / "search.jsonl", [{"n": 9}])
+    for _ in range(2):
+        harness.copy_rows(path, {"run": "b", "seed": 1}, folder, "rows.jsonl", "search.jsonl")
+        new = [{"run": "b", "seed": 1, "n": n} for n in (7, 8, 9)]
+        assert json_files.rows(path) == [others[0], *new, others[1]]
+    harness.copy_rows(path, {"run": "c", "seed": 1}, folder, "search.jsonl")
+    assert json_files.rows(path)[-1] == {"run": "c", "seed": 1, "n": 9}
+
+
+def test_an_interrupted_learner_says_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*run: object) -> None:
+        raise KeyboardInterrupt("saved in it: continue with --resume")
+
+    monkeypatch.setattr(training, "run", interrupted)
+    with pytest.raises(KeyboardInterrupt, match=r"run: the same command goes on$"):
+        train("ntuple", {}, tmp_path / "run", moves=50)
+
+
+def test_a_learner_that_diverges_raises_an_error_not_an_exit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def diverged(run: object, options: NTupleOptions) -> None:
+        json_files.append(options.out / "rows.jsonl", [{"n_moves": 5, "diverged": {}}])
+        raise SystemExit("values diverged")
+
+    monkeypatch.setattr(training, "run", diverged)
+    with pytest.raises(ArithmeticError, match="values diverged"):
+        train("ntuple", {}, tmp_path / "run", moves=50)
+
+
+@pytest.mark.parametrize("name", ["alphabeta", "daihinmin", "mc_softmax", "policy_nets"])
+def test_commands_run_functions_that_other_processes_can_import(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A function of `__main__` would be sent by its code, without what it calls there."""
+    module, called = f"benchmarks.experiments.{name}.run", list[bool]()
+    imported = importlib.import_module(module)
+    monkeypatch.setattr(imported, "main", lambda: called.append(True))
+    with pytest.raises(SystemExit), pytest.warns(RuntimeWarning, match="found in sys.modules"):
+        runpy.run_module(module, run_name="__main__")
+    assert called == [True]

@@ -145,7 +145,7 @@ def test_a_claim_is_compared_with_its_interval() -> None:
     assert report.verdict(claim, {"x": one, "y": far}) == "reproduced (+30.0 ± 10.0)"
     assert report.verdict(claim, {"x": far, "y": one}) == "opposite (-30.0 ± 10.0)"
     single = report.verdict(claim, {"x": one, "y": result(290)})
-    assert single == "too few draws for an error (+30.0)"
+    assert single == "too few draws or runs for an interval (+30.0)"
     equal = Claim(equal=("x", "y"), says="")
     assert report.verdict(equal, {"x": one, "y": other}).startswith("no significant diff")
     assert report.verdict(equal, {"x": one, "y": far}).startswith("not reproduced: they differ")
@@ -298,10 +298,12 @@ def test_a_lead_over_several_runs_has_an_interval_over_runs() -> None:
     claim = Claim(says="", better="x", worse="y")
     runs = {"x": result(300, 320), "x, seed 2": result(304, 324), "y": result(290, 294)}
     runs["y, seed 2"] = result(296, 296)
-    half = math.hypot(12.706 * 2, 12.706 * 2)  # of 310 and 314, 292 and 296: deviations of 2
+    half = 4.3027 * 8**0.5  # of 310 and 314, 292 and 296: standard errors of 2, two degrees (Welch)
     verdict = report.verdict(claim, runs)
-    assert verdict.startswith("not significant (+18.0 ± ")
+    assert verdict.startswith("reproduced (+18.0 ± ")
     assert float(verdict.split()[-1].strip(")")) == pytest.approx(half, abs=0.1)
+    del runs["y, seed 2"]
+    assert report.verdict(claim, runs) == "too few draws or runs for an interval (+20.0)"
 
 
 def test_an_evaluation_missing_after_a_kill_is_made_up_for(
@@ -375,7 +377,7 @@ def test_an_incomplete_draw_is_played_again(tiny: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.slow
 def test_searches_play_in_the_draws_too() -> None:
-    """Networks and rules play the same, whether or not one of five decides one at a time."""
+    """Points add up, only networks have errors, and other playouts are another player."""
     nets = [rank_net.network("FCNN", hidden=2) for _ in range(2)]
     players: dict[str, Any] = {"MC": "mc,playouts=5", "a": nets[0], "b": nets[1]}
     players |= {"heuristic": "heuristic", "sample": "sample"}

@@ -337,18 +337,6 @@ def test_learners_do_not_resume_with_other_settings(tiny: Experiment) -> None:
         tiny.main("learn")
 
 
-def test_rows_of_learners_of_other_runs_stay(tiny: Experiment) -> None:
-    there = {"experiment": "experiment 1", "run": "calm", "seed": 1, "n_moves": 7}
-    tiny.write([there, {**there, "run": "wild"}, {**there, "run": "gone"}], "learning")
-    place = tiny.runs / "experiment_1,_wild,_seed_1"
-    place.mkdir(parents=True)
-    (place / "rows.jsonl").write_text('{"n_moves": 8}\n', encoding="utf-8")
-    tiny.write([*tiny.rows("learning"), {**there, "seed": 3}], "learning")
-    run.copy_learning(tiny.runs, repeats=1)
-    wild = {**there, "run": "wild", "n_moves": 8}
-    assert tiny.rows("learning") == [there, wild, {**there, "seed": 3}]
-
-
 class Tiny(nn.Module):
     """A value network that costs nearly nothing."""
 
@@ -494,7 +482,8 @@ def test_results_of_learners_include_those_that_diverged(
         ],
         "learning",
     )
-    table = [row.strip("| ").split(" | ") for row in report.learning("experiment 1").split("\n")]
+    text = report.learning("experiment 1").split("\n\n")[1]
+    table = [row.strip("| ").split(" | ") for row in text.split("\n")]
     assert table[2] == ["calm", "1", "2,000", "800", "700", "1,500 ± 150", "2,500 ± 250"]
     gone = "diverged: boards were worth 1,000,000,000 on average"
     assert [cell for cell in table[3] if cell.strip()] == ["wild", "1", "50", gone]

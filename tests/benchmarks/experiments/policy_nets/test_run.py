@@ -247,7 +247,7 @@ def test_each_seed_of_a_network_is_a_run(tiny: Experiment) -> None:
     assert len(tiny.rows()) == 3
     means = [row["mean"] for row in rows]
     half = 12.706 * np.std(means, ddof=1) / 2**0.5
-    line = report.table_2(tiny.settings["published"]).split("\n")[3]
+    line = report.table_2(tiny.settings["published"]).split("\n")[5]
     assert line.startswith(f"| k = 2 | {np.mean(means):,.0f} ± {half:,.0f} | 2 |")
 
 
@@ -288,7 +288,8 @@ def test_games_of_each_network_are_appended_once(
     for row, games in ((rows[1], 3), (rows[5], 2)):
         facts = policy_imitation.evaluate(net, games)
         assert {name: row[name] for name in facts} == facts
-        assert row["settings"] == {"layers": 3, "seed": 1, "moves": 100, "log": None}
+        expected = {"layers": 3, "seed": 1, "moves": 100, "log": None}
+        assert row["settings"] == {**expected, "learner": run.digest({})}
         assert (row["learning_seconds"], row["seed"]) == (12.5, EVALUATION_SEED)
     random = summary(play(agents.make("random", seed=1), 3, EVALUATION_SEED))
     assert {key: rows[0][key] for key in random} == random
@@ -310,17 +311,21 @@ def test_table_2_has_the_latest_games_and_the_published_scores(
     random = {"player": "random", "settings": {"seed": 1}, "games": 9, "n_games": 9, "max": 2}
     rows = [
         {**random, "mean": 7.0, "interval": 3.0},
+        {**random, "games": 1_000, "n_games": 1_000, "mean": 8.0, "interval": 1.0},
         of(5, 10, 1.0, 1.0, 2),
+        of(2, 10, 1.0, 1.0, 2),
         of(3, 20, 12_345.6, 78.9, 98_765),
         of(5, 20, 54_321.0, 1_000.4, 123_456),
     ]
     tiny.results.mkdir()
     lines = "".join(json.dumps(row) + "\n" for row in rows)
     (tiny.results / "games.jsonl").write_text(lines, encoding="utf-8")
-    assert report.table_2(tiny.settings["published"]) == (
+    head, table = report.table_2(tiny.settings["published"]).split("\n\n")
+    assert head == "Intervals are over games, and where there are several runs over these."
+    assert table == (
         "|  | mean, 95 % interval | runs | max | games of each | published mean | published max |\n"
         "| --- | --: | --: | --: | --: | --: | --: |\n"
-        "| random moves | 7 ± 4 | 1 | 2 | 9 |  |  |\n"
+        "| random moves | 8 ± 1 | - | 2 | 1,000 |  |  |\n"
         "| k = 3 | 12,346 ± 79 | 1 | 98,765 | 1,000 | 69,840 | 332,868 |\n"
         "| k = 5 | 54,321 ± 1,002 | 1 | 123,456 | 1,000 | 86,030 | 385,560 |"
     )
