@@ -53,7 +53,8 @@ def test_the_study(page: str) -> None:
     for name in (
         *("one_stage", "restart", "8x6_restart", "4x6+5x4_restart"),
         *("stages", "stages_carousel", "stages_restart", "stages_carousel_restart"),
-        "stages_by_sets_of_tiles_carousel",
+        *("stages_by_sets_of_tiles_carousel", "lambda_0", "TD_at_the_rate_0.1"),
+        *("forward", "forward_delayed_by_3_moves", "forward_optimistic"),
     ):
         ends[name] = json_files.rows(RESULTS / "study" / f"{name}.jsonl")[-1]
 
@@ -69,5 +70,7 @@ def test_the_study(page: str) -> None:
         assert gain("stages", "one_stage", depth) in text
         assert gain("stages_carousel", "stages", depth) in text
         assert gain("stages_restart", "restart", depth) in text
+        assert gain("TD_at_the_rate_0.1", "one_stage", depth) in text
+        assert gain("forward", "one_stage", depth) in text
         assert gain("stages_by_sets_of_tiles_carousel", "stages_carousel", depth) in text
         assert gain("stages_carousel_restart", "restart", depth) in text
