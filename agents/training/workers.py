@@ -7,13 +7,17 @@ machine end with the process that started them.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import signal
+import sys
 import threading
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
-from itertools import islice
+from functools import partial
+from itertools import islice, takewhile
 from typing import Any, NamedTuple, TypeAlias
 
 from afterstate.agents.config import Backend
@@ -53,9 +57,20 @@ class Workers(NamedTuple):
         """
         yield from self._made(calls, is_ordered=True)
 
-    def as_they_end(self, calls: Iterable[Call]) -> Generator[Any, None, None]:
-        """Yield the results of calls, those first that end first; errors are those of `results`."""
-        yield from self._made(calls, is_ordered=False)
+    def as_they_end(
+        self, calls: Iterable[Call], *, save: bool = False
+    ) -> Generator[Any, None, None]:
+        """Yield the results of calls, those first that end first; errors are those of `results`.
+
+        Args:
+            calls: the calls.
+            save: True if calls save what they have when Ctrl-C interrupts them. Processes of this
+                machine are then waited for, unless it is pressed again.
+        """
+        if save and self.backend == "local" and (self.jobs or 1) > 1:
+            yield from _saved(calls, self.jobs or 1)
+        else:
+            yield from self._made(calls, is_ordered=False)
 
     def _made(self, calls: Iterable[Call], is_ordered: bool) -> Iterator[Any]:
         if self.backend == "ray":
@@ -89,6 +104,61 @@ def _here(calls: Iterable[Call], jobs: int, is_ordered: bool) -> Iterator[Any]:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".*have been cancelled")  # no longer needed
             made.close()
+
+
+def _saved(calls: Iterable[Call], jobs: int) -> Iterator[Any]:
+    """Yield the results of calls in processes, which may save when Ctrl-C interrupts them.
+
+    Ctrl-C reaches the processes, too. Here it raises KeyboardInterrupt when all have ended.
+    """
+    messages: list[str] = []
+    with _counted_interrupts() as interrupts:
+        begun = takewhile(lambda _: not interrupts, (partial(_try, each) for each in calls))
+        for result in _here(begun, jobs, is_ordered=False):
+            if isinstance(result, _Interrupted):
+                messages.append(result.message)
+            else:
+                yield result
+    if interrupts or messages:
+        raise KeyboardInterrupt("; ".join(filter(None, messages)))
+
+
+class _Interrupted(NamedTuple):
+    """The result of a call that was interrupted."""
+
+    message: str
+
+
+def _try(call: Call) -> Any:
+    """Make a call that may be interrupted."""
+    try:
+        return call()
+    except KeyboardInterrupt as interrupt:
+        return _Interrupted(str(interrupt))
+
+
+@contextlib.contextmanager
+def _counted_interrupts() -> Iterator[list[int]]:
+    """Yield a list to which the first Ctrl-C is added; the next one raises KeyboardInterrupt.
+
+    Only the main thread receives signals: in other threads the list stays empty.
+    """
+    received: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield received
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def note(number: int, _: Any) -> None:
+        received.append(number)
+        signal.signal(signal.SIGINT, before)
+        print("interrupted: other processes are saving", file=sys.stderr)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield received
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _watch(starter: int) -> None:

@@ -52,6 +52,7 @@ def results(
     hours: float | None,
     unit: str,
     in_order: bool = False,
+    save: bool = False,
 ) -> Iterator[Any]:
     """Yield the results of calls as they end, and show the progress.
 
@@ -61,12 +62,14 @@ def results(
         hours: time after which no more calls are begun; None: no limit.
         unit: what calls are, for the progress bar.
         in_order: yield them in the order of the calls instead.
+        save: True if calls save when Ctrl-C interrupts them, which is waited for.
 
     Raises:
         OSError: a process was killed. Errors of calls are raised as well.
     """
-    made = workers.results if in_order else workers.as_they_end
-    yield from tqdm(made(within(calls, hours)), total=len(calls), unit=f" {unit}")
+    begun = within(calls, hours)
+    made = workers.results(begun) if in_order else workers.as_they_end(begun, save=save)
+    yield from tqdm(made, total=len(calls), unit=f" {unit}")
 
 
 def within(calls: Iterable[Call], hours: float | None) -> Iterator[Call]:

@@ -256,7 +256,7 @@ def learn(args: Args) -> None:
     plans = [plan for plan in learners(args.repeats) if plan.experiment in selected]
     calls = [functools.partial(learn_by_plan, args.runs, plan) for plan in plans]
     path = RESULTS / report.FILES["learners"]
-    for plan in results(calls, args.workers, args.hours, "learners"):
+    for plan in results(calls, args.workers, args.hours, "learners", save=True):
         copy_rows(path, key_of(plan), folder(args.runs, plan), "rows.jsonl", "search_play.jsonl")
 
 

@@ -112,7 +112,7 @@ def train_networks(args: Args) -> None:
         for layers in args.layers or load_settings()["layers"]
     ]
     path = RESULTS / report.LEARNING
-    for key in results(calls, args.workers, args.hours, "networks"):
+    for key in results(calls, args.workers, args.hours, "networks", save=True):
         copy_rows(path, key, run_folder(args.runs, **key), "rows.jsonl")
 
 

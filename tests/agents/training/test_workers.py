@@ -74,6 +74,48 @@ def test_workers_end_with_the_process_that_started_them(
             time.sleep(0.1)
 
 
+SAVING = """
+import os, sys, time
+from functools import partial
+from pathlib import Path
+from afterstate.agents.training.workers import Workers
+
+def work(number):
+    try:
+        os.write(1, f"begun {number}\\n".encode())  # at once
+        time.sleep(60)
+    except KeyboardInterrupt:
+        time.sleep(float(sys.argv[1]))
+        Path(str(number)).touch()
+        raise KeyboardInterrupt(f"{number} is saved") from None
+
+if __name__ == "__main__":
+    list(Workers(2).as_they_end((partial(work, number) for number in range(9)), save=True))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="sends a signal to processes")
+@pytest.mark.parametrize("again", [False, True], ids=["once", "twice"])
+def test_interrupted_calls_save_unless_interrupted_again(tmp_path: Path, again: bool) -> None:
+    (tmp_path / "saving.py").write_text(SAVING)
+    command, pipe = [sys.executable, "saving.py", "30" if again else "1"], subprocess.PIPE
+    options: dict[str, Any] = {"start_new_session": True, "stdout": pipe, "stderr": pipe}
+    with subprocess.Popen(command, cwd=tmp_path, text=True, **options) as starter:
+        assert starter.stdout and starter.stderr
+        assert {starter.stdout.readline() for _ in range(2)} == {"begun 0\n", "begun 1\n"}
+        os.killpg(starter.pid, signal.SIGINT)
+        assert starter.stderr.readline() == "interrupted: other processes are saving\n"
+        if again:
+            time.sleep(1)
+            starter.send_signal(signal.SIGINT)
+        _, errors = starter.communicate(timeout=25)
+    saved = {path.name for path in tmp_path.iterdir() if path.name.isdigit()}
+    assert starter.returncode != 0 and "KeyboardInterrupt" in errors
+    assert saved == (set() if again else {"0", "1"})
+    assert ("0 is saved" in errors and "1 is saved" in errors) != again
+
+
 @pytest.mark.parametrize("jobs", [None, 1, 2])
 def test_calls_may_be_without_end(jobs: int | None) -> None:
     results = Workers(jobs).results(partial(abs, -number) for number in count())
