@@ -62,7 +62,7 @@ class Args:
     backend: Backend = "local"
     """Place of the processes: this machine, or a Ray cluster."""
     hours: Positive | None = None
-    """Time after which no more players are begun; by default there is no limit."""
+    """Hours after which no more players begin; by default there is no limit."""
 
 
 def load_settings() -> Row:

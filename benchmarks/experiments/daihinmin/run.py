@@ -83,7 +83,7 @@ class Args:
     self_play: Path | None = None
     """File of the network of self-play, for the player Self."""
     repeats: Count = 1
-    """Seeds of each network: 1, 2, ..."""
+    """Number of seeds of each network: 1, 2, ..."""
     draws: Count = 100
     """Number of draws of five players."""
     jobs: Jobs = 1
@@ -91,7 +91,7 @@ class Args:
     backend: Backend = "local"
     """Place of the processes: this machine, or a Ray cluster."""
     hours: Positive | None = None
-    """Time after which no more generations or draws are begun; by default there is no limit."""
+    """Hours after which no more generations or draws begin; by default there is no limit."""
     device: str = "cpu"
     """Device on which networks learn and play: cpu or cuda."""
 

@@ -76,13 +76,13 @@ class Args:
     only: tuple[str, ...] = ()
     """Groups of players, or experiments; by default all."""
     repeats: Count = 1
-    """Seeds of each learner: 1, 2, ..."""
+    """Number of seeds of each learner: 1, 2, ..."""
     jobs: Jobs = 1
     """Processes that measure players, search the positions or learn."""
     backend: Backend = "local"
     """Place of the processes: this machine, or a Ray cluster."""
     hours: Positive | None = None
-    """Time after which no more players or learners are begun; by default there is no limit."""
+    """Hours after which no more players or learners begin; by default there is no limit."""
 
     @property
     def workers(self) -> Workers:

@@ -62,13 +62,13 @@ class Args:
     layers: tuple[int, ...] = ()
     """Layers of the networks to train; by default all of settings.json."""
     repeats: Count = 1
-    """Seeds of each network: 1, 2, ..."""
+    """Number of seeds of each network: 1, 2, ..."""
     jobs: Jobs = 1
     """Processes that write the log, learn or play."""
     backend: Backend = "local"
     """Place of the processes: this machine, or a Ray cluster."""
     hours: Positive | None = None
-    """Time after which no more networks learn or play; by default there is no limit."""
+    """Hours after which no more networks begin to learn or play; by default there is no limit."""
     games: Count | None = None
     """Games of table 2 for each network, at least 2; by default those of settings.json."""
     moves: Count | None = None

@@ -65,7 +65,7 @@ class Args:
     backend: Backend = "local"
     """Place of the processes: this machine, or a Ray cluster."""
     hours: Positive | None = None
-    """Time after which no more runs are begun; by default there is no limit."""
+    """Hours after which no more runs begin; by default there is no limit."""
     points: Count = 10
     """Evaluations of a run, at equal distances."""
     greedy_games: Count = 300
