@@ -5,6 +5,7 @@ It has the files of the learner and
 - `rows.jsonl`: one JSON object for each evaluation (and generation); pandas reads it with
   `pd.read_json("rows.jsonl", lines=True)`;
 - `settings.json`: all settings of the run;
+- `recent.json`: the last 1,000 games of a learner of 2048, whose mean score is in the rows;
 - `lock`: a file that the process that learns has locked.
 """
 
@@ -19,7 +20,7 @@ from weakref import WeakKeyDictionary
 
 from afterstate.envs import durable_files, json_files
 
-SETTINGS_FILE = "settings.json"
+SETTINGS_FILE, RECENT_FILE = "settings.json", "recent.json"
 LOCK_FILE = "lock"
 
 _LEARNED = ("*.npz", "*.safetensors")

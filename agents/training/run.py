@@ -10,6 +10,7 @@ the last save.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import signal
@@ -25,7 +26,7 @@ from pydantic import AfterValidator
 from afterstate.agents.config import Count, Positive, settings
 from afterstate.agents.training.commands import sigterm_raises, uninterrupted
 from afterstate.agents.training.folder import RunFolder
-from afterstate.envs import durable_files
+from afterstate.envs import durable_files, json_files
 from afterstate.envs.messages import shown
 from afterstate.envs.options import NAMED, Device, Folder, Placeholder
 
@@ -327,6 +328,13 @@ class Games(Protocol):
         """Largest tiles."""
 
 
+class LastGames(NamedTuple):
+    """The last games, `[n]` each."""
+
+    scores: npt.NDArray[np.int64]
+    max_tiles: npt.NDArray[np.int64]
+
+
 class MoveLearner(Protocol):
     """A learner of 2048, such as `ntuple_learner.NTupleLearner`."""
 
@@ -355,7 +363,7 @@ class Progress(NamedTuple):
     n_moves: int
     seconds: float  # wall-clock time of play and learning since the learner's first move
     moves_per_second: float  # in the last 40 reports
-    mean_score: float  # of the last 1,000 games of this run; nan if no game has ended
+    mean_score: float  # of the last 1,000 games; nan if no game has ended
     rate_2048: float  # share of these games that reached 2048
 
 
@@ -366,6 +374,8 @@ class MoveTraining:
         learner: the learner; it learns in place.
         save_to: file of the checkpoint; None: it is not saved.
         evaluation: returns further entries of the row of an evaluation.
+        recent: file of the last games, for the mean score after the run is resumed; None: it is
+            then of the games since.
     """
 
     amount_unit: ClassVar[str] = "moves"
@@ -378,11 +388,13 @@ class MoveTraining:
         learner: MoveLearner,
         save_to: str | Path | None = None,
         evaluation: Callable[[], dict[str, Any]] = dict,
+        recent: Path | None = None,
     ) -> None:
         self.learner, self._save_to, self._evaluation = learner, save_to, evaluation
         # Learners may alternate long phases of play and learning: speeds need several reports.
         self._marks = deque([(learner.seconds, learner.n_moves)], maxlen=41)
-        self._recent: list[Games] = []
+        self._recent_file = recent
+        self._recent: list[Games] = [] if recent is None else self._saved_games(recent)
 
     @property
     def amount(self) -> int:
@@ -398,10 +410,7 @@ class MoveTraining:
 
     def progress(self) -> Progress:
         """Return the progress."""
-        import numpy as np
-
-        scores = np.concatenate([[], *(games.scores for games in self._recent)])[-N_RECENT:]
-        tiles = np.concatenate([[], *(games.max_tiles for games in self._recent)])[-N_RECENT:]
+        scores, tiles = self._last_games()
         return Progress(
             n_games=self.learner.n_games,
             n_moves=self.learner.n_moves,
@@ -410,6 +419,24 @@ class MoveTraining:
             mean_score=float(scores.mean()) if scores.size else float("nan"),
             rate_2048=float((tiles >= 2048).mean()) if tiles.size else float("nan"),
         )
+
+    def _last_games(self) -> LastGames:
+        """Return the last games, at most 1,000."""
+        import numpy as np
+
+        none = np.empty(0, np.int64)
+        scores = np.concatenate([none, *(games.scores for games in self._recent)])[-N_RECENT:]
+        tiles = np.concatenate([none, *(games.max_tiles for games in self._recent)])[-N_RECENT:]
+        return LastGames(scores, tiles)
+
+    def _saved_games(self, file: Path) -> list[Games]:
+        """Return the last games of a file, if they were saved with the learner as it is now."""
+        import numpy as np
+
+        saved = json_files.read(file) if file.exists() else {}
+        if saved.get("n_moves") != self.learner.n_moves:
+            return []
+        return [LastGames(*(np.array(saved[name], np.int64) for name in LastGames._fields))]
 
     def _speed(self) -> float:
         """Return the recent moves per second of play and learning; nan at first."""
@@ -430,9 +457,14 @@ class MoveTraining:
         return {**self.progress()._asdict(), **self._evaluation()}
 
     def save(self) -> None:
-        """Save the learner, if it has a file."""
+        """Save the learner, if it has a file, and the last games."""
         if self._save_to is not None:
             self.learner.save(self._save_to)
+        games = self._last_games()
+        if self._recent_file is not None and games.scores.size:
+            lists = {name: values.tolist() for name, values in games._asdict().items()}
+            saved = json.dumps({"n_moves": self.learner.n_moves, **lists})
+            durable_files.write(self._recent_file, saved.encode())
 
 
 def train(

@@ -24,7 +24,7 @@ from afterstate.agents.config import (
 )
 from afterstate.agents.game2048.search.softmax_settings import MCSoftmaxSettings
 from afterstate.agents.training.fitting import Fitting
-from afterstate.agents.training.folder import RunFolder
+from afterstate.agents.training.folder import RECENT_FILE, RunFolder
 from afterstate.agents.training.run import Evaluation, MoveOptions, MoveTraining, NeuralOptions
 from afterstate.envs.messages import shown
 from afterstate.envs.options import FileName
@@ -245,7 +245,7 @@ class NTupleRun:
             scores = evaluate(learner.network, options.games, threads)
             return {"n_learned": learner.n_learned, **scores}
 
-        return MoveTraining(learner, path, evaluation)
+        return MoveTraining(learner, path, evaluation, folder.path / RECENT_FILE)
 
 
 # Neural networks
@@ -276,7 +276,8 @@ class _NeuralRun(ABC):
         learner, path = self.new(options.device), folder.path / self.checkpoints[0]
         if options.resume:
             learner.resume(path)
-        return MoveTraining(learner, path, lambda: self.evaluation(learner, options.games))
+        recent = folder.path / RECENT_FILE
+        return MoveTraining(learner, path, lambda: self.evaluation(learner, options.games), recent)
 
     @abstractmethod
     def check(self, options: NeuralOptions) -> None:
@@ -578,4 +579,4 @@ class SearchValueRun:
                 row["1-ply"] = summary(games)
             return row
 
-        return MoveTraining(learner, path, evaluation)
+        return MoveTraining(learner, path, evaluation, folder.path / RECENT_FILE)

@@ -265,7 +265,7 @@ def resumed_run(place: Path) -> ValueLearner:
 def test_a_run_writes_its_learner_network_and_rows(command: TrainingCommand) -> None:
     place = command("--moves", "1100")
     names = {"learner.safetensors", "lock", "net.safetensors", "rows.jsonl", "settings.json"}
-    assert set(contents(place)) == names
+    assert set(contents(place)) == names | {"recent.json"}
     assert read(place / "settings.json", ValueRun) == from_dict(RUN, ValueRun)
     expected, rows = from_dict(RUN, ValueRun).new(), read_rows(place)
     assert [row["n_moves"] // 500 for row in rows] == [1, 2, 2]
