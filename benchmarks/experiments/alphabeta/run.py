@@ -185,15 +185,12 @@ def write_report() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
     args = parse(Args, "python -m benchmarks.experiments.alphabeta.run", arguments)
-    try:
-        check_options(args, dict.fromkeys(("jobs", "backend", "hours"), ("play",)))
-        if args.command == "play":
-            workers = Workers(args.jobs, args.backend)
-            fill(RESULTS / GAMES, cells(), play_cell, workers, args.hours)
-        else:
-            write_report()
-    except (OSError, ValueError) as error:
-        raise SystemExit(str(error)) from error
+    check_options(args, dict.fromkeys(("jobs", "backend", "hours"), ("play",)))
+    if args.command == "play":
+        workers = Workers(args.jobs, args.backend)
+        fill(RESULTS / GAMES, cells(), play_cell, workers, args.hours)
+    else:
+        write_report()
 
 
 if __name__ == "__main__":

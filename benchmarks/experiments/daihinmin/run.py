@@ -47,7 +47,7 @@ from afterstate.agents.training import __main__ as training
 from afterstate.agents.training.folder import FolderLock
 from afterstate.agents.training.workers import ALONE, Call, Workers
 from afterstate.envs import durable_files, json_files
-from afterstate.envs.commands import fail, parse, run_process
+from afterstate.envs.commands import parse, run_process
 from afterstate.envs.daihinmin.rules import N_PLAYERS
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.daihinmin import report
@@ -394,18 +394,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     torch.set_num_threads(1)
     out = RESULTS / f"{args.name}.jsonl"
     folder = None if args.runs is None else args.runs / args.name
-    try:
-        experiment = read(args.name)
-        check(experiment, args)
-        if args.command == "train" and folder is not None:
-            train(experiment, folder, args)
-            return
-        if args.command == "play" and folder is not None:
-            players, workers = existing_players(experiment, folder, args), args.workers
-            play(experiment, players, args.draws, out, workers, args.hours)
-        show(experiment, folder, out, args.repeats)
-    except (OSError, ValueError) as error:
-        fail(error)
+    experiment = read(args.name)
+    check(experiment, args)
+    if args.command == "train" and folder is not None:
+        train(experiment, folder, args)
+        return
+    if args.command == "play" and folder is not None:
+        players, workers = existing_players(experiment, folder, args), args.workers
+        play(experiment, players, args.draws, out, workers, args.hours)
+    show(experiment, folder, out, args.repeats)
 
 
 if __name__ == "__main__":

@@ -337,11 +337,8 @@ OPTIONS = {
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
     args = parse(Args, "python -m benchmarks.experiments.mc_softmax.run", arguments)
-    try:
-        check_options(args, OPTIONS)
-        COMMANDS[args.command](args)
-    except (OSError, ValueError) as error:
-        raise SystemExit(str(error)) from error
+    check_options(args, OPTIONS)
+    COMMANDS[args.command](args)
 
 
 if __name__ == "__main__":

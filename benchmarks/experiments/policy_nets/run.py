@@ -223,13 +223,8 @@ OPTIONS = {
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
     args = parse(Args, "python -m benchmarks.experiments.policy_nets.run", arguments)
-    try:
-        check_options(args, OPTIONS)
-        COMMANDS[args.command](args)
-    except (OSError, ValueError) as error:
-        raise SystemExit(str(error)) from error
-    except KeyboardInterrupt as interrupt:
-        raise SystemExit(str(interrupt)) from None
+    check_options(args, OPTIONS)
+    COMMANDS[args.command](args)
 
 
 if __name__ == "__main__":

@@ -172,7 +172,8 @@ def _setup(experiment: Experiment, scale: Scale, rows: Sequence[Row]) -> str:
     part = f", {scale.amount / length:.2g} of the paper's {short(length)}" if length else ""
     if scale.axis != experiment.axis:
         part += f", where the paper compares after equal {experiment.axis}"
-    over = "games of one run" if n_seeds == 1 else "runs, by Student's t"
+    several = "runs by Student's t, where a run has several seeds, and otherwise over games"
+    over = "games of one run" if n_seeds == 1 else several
     hours = sum(row["seconds"] for row in rows if row["share"] == 1) / 3600
     command = (
         f"python -m benchmarks.experiments.quasi_greedy.run {experiment.name} "

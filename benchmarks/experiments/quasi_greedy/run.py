@@ -119,7 +119,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             play(experiment, args, path)
         except KeyboardInterrupt:
             hint = f"completed runs are in {path}; the same command goes on with the others"
-            raise SystemExit(f"\ninterrupted: {hint}") from None
+            raise KeyboardInterrupt(hint) from None
     show(experiment, args.scale, path)
 
 

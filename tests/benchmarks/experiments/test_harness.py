@@ -19,6 +19,7 @@ from afterstate.agents.game2048.learning.runs import NTupleOptions
 from afterstate.agents.training import __main__ as training
 from afterstate.agents.training.workers import Workers
 from afterstate.envs import json_files
+from afterstate.envs.commands import exit_code
 from benchmarks.experiments import harness
 from benchmarks.experiments.alphabeta import run as alphabeta
 from benchmarks.experiments.daihinmin import run as daihinmin
@@ -45,8 +46,8 @@ def test_options_without_effect_are_refused(
 ) -> None:
     assert callable(main)
     with pytest.raises(SystemExit) as stop:
-        main(words.split())
-    assert message in f"{stop.value} {capsys.readouterr().err}"
+        exit_code(main, words.split())
+    assert stop.value.code == 2 and message in capsys.readouterr().err
 
 
 def waited(seconds: float) -> float:

@@ -386,7 +386,7 @@ def test_interrupted_runs_are_played_by_the_next_command(
         return play(experiment, each, *rest)
 
     monkeypatch.setattr(playing, "play", stop)
-    with pytest.raises(SystemExit, match="interrupted"):
+    with pytest.raises(KeyboardInterrupt, match="the same command goes on"):
         smoke("epsilon", tmp_path)
     assert len({row["run"] for row in json_files.rows(tmp_path / "epsilon.jsonl")}) == 2
     smoke("epsilon", tmp_path)
