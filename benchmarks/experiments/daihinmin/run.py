@@ -2,13 +2,13 @@ r"""Repeat the experiments of Kuwabara and Hoki (2018) with rank networks, at a 
 
     python -m benchmarks.experiments.daihinmin.run generations train --runs runs
     python -m benchmarks.experiments.daihinmin.run generations play --runs runs
-    python -m benchmarks.experiments.daihinmin.run logs train --runs runs
+    python -m benchmarks.experiments.daihinmin.run logs train --runs runs --jobs 2
     python -m benchmarks.experiments.daihinmin.run logs play --runs runs --jobs 2 \
         --self-play runs/generations/all/net.safetensors
     python -m benchmarks.experiments.daihinmin.run logs draw
 
-`train` trains the networks of the settings file `NAME.json` one after the other, each in a folder
-of `--runs`, with `--repeats` each with several seeds. `play` draws five of the players again and
+`train` trains the networks of the settings file `NAME.json`, each in a folder of `--runs`, with
+`--repeats` each with several seeds. `play` draws five of the players again and
 again, and lets them play sets of 100 games, from one class reset to the next. Each set is a row of
 `NAME.jsonl` in `benchmarks/results/experiments/daihinmin`; a file has rows of the same players
 only. Both commands continue after an interruption. `play` and `draw` then write the tables with the
@@ -87,7 +87,7 @@ class Args:
     draws: Count = 100
     """Number of draws of five players."""
     jobs: Jobs = 1
-    """Processes that play, for training or the draws."""
+    """Processes that train networks, or play the games of one; and that play draws."""
     backend: Backend = "local"
     """Place of the processes: this machine, or a Ray cluster."""
     hours: Positive | None = None
@@ -105,27 +105,48 @@ class Args:
 
 
 def train(experiment: Experiment, folder: Path, args: Args) -> None:
-    """Train the networks up to the last generation."""
-    total = experiment.generations
-    end = math.inf if args.hours is None else time.monotonic() + 3600 * args.hours
+    """Train the networks up to the last generation: several at a time, unless there is one run.
+
+    Then the processes play the games of its generations.
+    """
+    end = math.inf if args.hours is None else time.time() + 3600 * args.hours
     selected = [seeded(name, seed) for name in args.only for seed in range(1, args.repeats + 1)]
-    for name, run in experiment.runs(args.repeats).items():
-        if (selected and name not in selected) or time.monotonic() > end:
-            continue
-        out = run_folder(folder, name)
-        options = RankOptions(
-            out,
-            resume=(out / "net.safetensors").exists(),
-            evaluate=1_000,
-            generations=total,
-            jobs=args.jobs,
-            backend=args.backend,
-            device=args.device,
-        )
-        trainee = cast(RankTraining, training.start(run, options)[0])
-        saved = [int(player) for player in experiment.players] if experiment.has_one_run else []
-        with tqdm(total=total, initial=trainee.amount, desc=name, unit=" generations") as bar:
-            advance(trainee, total, saved, bar, end)
+    names = [name for name in experiment.runs(args.repeats) if name in selected or not selected]
+    of_run, workers = (ALONE, args.workers) if len(names) > 1 else (args.workers, ALONE)
+    calls = [partial(train_run, experiment, name, folder, args, of_run, end) for name in names]
+    for _ in results(calls, workers, args.hours, "networks", save=True):
+        pass
+
+
+def train_run(
+    experiment: Experiment, name: str, folder: Path, args: Args, workers: Workers, end: float
+) -> None:
+    """Train a network, or all generations of a run, in a folder.
+
+    Args:
+        experiment: the experiment.
+        name: the run, with its seed.
+        folder: of all runs.
+        args: arguments of the command.
+        workers: processes that play the games to learn from.
+        end: time at which no more generations are begun.
+    """
+    torch.set_num_threads(1)
+    total, out = experiment.generations, run_folder(folder, name)
+    options = RankOptions(
+        out,
+        resume=(out / "net.safetensors").exists(),
+        evaluate=1_000,
+        generations=total,
+        jobs=workers.jobs or 1,
+        backend=workers.backend,
+        device=args.device,
+    )
+    run = experiment.runs(args.repeats)[name]
+    trainee = cast(RankTraining, training.start(run, options)[0])
+    saved = [int(player) for player in experiment.players] if experiment.has_one_run else []
+    with tqdm(total=total, initial=trainee.amount, desc=name, unit=" generations") as bar:
+        advance(trainee, total, saved, bar, end)
 
 
 def run_folder(folder: Path, name: str) -> Path:
@@ -143,7 +164,7 @@ def advance(
         total: the last generation.
         saved: generations that are copied to `players/`, since the pool drops the oldest.
         bar: the progress bar, in generations.
-        end: time on the monotonic clock at which no more generations are begun.
+        end: time at which no more generations are begun.
     """
     trainee.prepare()
     while True:
@@ -153,7 +174,7 @@ def advance(
         rows = [row for row in trainee.folder.rows() if row["generation"] == trainee.generation]
         if trainee.generation > 0 and not any("against_sample" in row for row in rows):
             trainee.folder.add_row({**trainee.position(), **trainee.evaluate()})
-        if trainee.generation >= total or time.monotonic() > end:
+        if trainee.generation >= total or time.time() > end:
             return
         trainee.advance()
         trainee.save()

@@ -281,6 +281,9 @@ def test_networks_of_several_seeds_play_and_their_runs_are_compared(
     assert sorted((tiny / "runs" / "tiny").iterdir()) == folders
     first, second = (json_files.rows(folder / "rows.jsonl")[0]["loss"] for folder in folders)
     assert first != second
+    rows = [(folder / "rows.jsonl").read_bytes() for folder in folders]
+    run.main(["tiny", "train", *runs, "--only", "small", "--jobs", "2"])  # nothing is missing
+    assert [(folder / "rows.jsonl").read_bytes() for folder in folders] == rows
     for jobs in ("2", "1"):
         run.main(["tiny", "play", *runs, "--draws", "3", "--jobs", jobs])
         path = tiny / "results" / "tiny.jsonl"
