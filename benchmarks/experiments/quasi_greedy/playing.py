@@ -12,6 +12,7 @@ from typing import NamedTuple
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner, evaluate
 from afterstate.agents.game2048.learning.runs import NTupleSettings
 from afterstate.agents.game2048.values.ntuple_network import network
+from afterstate.agents.training.commands import uninterrupted
 from afterstate.agents.training.folder import FolderLock
 from afterstate.envs import durable_files, json_files
 from afterstate.leaderboard.machine import machine
@@ -94,15 +95,19 @@ def play(
     checkpoint = _Checkpoint(folder_of(folder, of_run, plan))
     rows = checkpoint.resume(progress)
     switch = experiment.switch_of(run, plan.scale.axis)
-    for share in sorted({*plan.shares, *([] if switch is None else [switch])}):
-        if rows and share <= rows[-1]["share"]:
-            continue
-        progress.learn_until(share)
-        if share == switch:
-            progress.learner.settings = NTupleSettings(**experiment.learner_of(run))
-        if share in plan.shares:
-            rows.append({**of_run, **progress.evaluation(share)})
-            checkpoint.write(rows[-1], progress.learner)
+    try:
+        for share in sorted({*plan.shares, *([] if switch is None else [switch])}):
+            if rows and share <= rows[-1]["share"]:
+                continue
+            progress.learn_until(share)
+            if share == switch:
+                progress.learner.settings = NTupleSettings(**experiment.learner_of(run))
+            if share in plan.shares:
+                rows.append({**of_run, **progress.evaluation(share)})
+                checkpoint.write(rows[-1], progress)
+    except KeyboardInterrupt:
+        checkpoint.save(progress)
+        raise
     rows[-1]["machine"] = machine()
     return rows
 
@@ -115,28 +120,35 @@ def folder_of(folder: Path, row: Row, plan: Plan) -> Path:
 
 
 class _Checkpoint:
-    """The checkpoint of a run in progress: its rows, and the learner after the last of them."""
+    """The checkpoint of a run in progress: its rows, the learner, and the seconds it learned."""
 
     def __init__(self, folder: Path) -> None:
         self._held = FolderLock(folder)
         self._rows, self._learner = folder / "rows.jsonl", folder / "learner.npz"
+        self._seconds = folder / "seconds.json"
         durable_files.remove_unfinished(folder.glob("*.part"))
 
     def resume(self, progress: _Progress) -> list[Row]:
-        """Return the rows so far, after which the run goes on."""
+        """Return the rows so far; the run goes on where its learner was saved."""
         if not self._learner.exists():
             self._rows.unlink(missing_ok=True)
             return []
         progress.load(self._learner)
         json_files.truncate(self._rows, "moves", progress.learner.n_moves)
         rows: list[Row] = json_files.rows(self._rows)
-        progress.seconds = rows[-1]["seconds"]
+        progress.seconds = json_files.read(self._seconds)["seconds"]
         return rows
 
-    def write(self, row: Row, learner: NTupleLearner) -> None:
+    def write(self, row: Row, progress: _Progress) -> None:
         """Write a row, and then the learner: a row that is ahead of it is measured again."""
         json_files.append(self._rows, [row])
-        learner.save(self._learner)
+        self.save(progress)
+
+    def save(self, progress: _Progress) -> None:
+        """Save the learner; the seconds come first, since no learner is without them."""
+        seconds = json.dumps({"seconds": progress.seconds})
+        durable_files.write(self._seconds, seconds.encode())
+        progress.learner.save(self._learner)
 
 
 class _Progress:
@@ -169,9 +181,11 @@ class _Progress:
         goal, chunk = share * amount, 1_000.0
         while (remaining := goal - self.done()) > 0:
             n_before, start = self.learner.n_moves, time.process_time()
-            self.learner.play(max(1, int(min(chunk, remaining) if axis == "moves" else chunk)))
-            seconds = max(1e-6, time.process_time() - start)
-            self.seconds += seconds
+            n = max(1, int(min(chunk, remaining) if axis == "moves" else chunk))
+            with uninterrupted():
+                self.learner.play(n)
+                seconds = max(1e-6, time.process_time() - start)
+                self.seconds += seconds
             limit = 0.5 if axis == "moves" else min(0.5, max(1e-3, remaining - seconds))
             chunk = min(2 * chunk, (self.learner.n_moves - n_before) / seconds * limit)
 

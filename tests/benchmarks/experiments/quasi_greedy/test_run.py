@@ -259,6 +259,10 @@ def test_search_plays_where_the_paper_has_scores_of_it() -> None:
     assert plan.games_at(0.25) == {"greedy": 5} and plan.games_at(0.2) == GAMES
 
 
+class Killed(BaseException):
+    """The end of a process that can save nothing."""
+
+
 @pytest.mark.parametrize("stopped_at", ["evaluation", "save"])
 def test_a_run_that_was_stopped_goes_on_as_if_it_had_not(
     stopped_at: str,
@@ -278,11 +282,11 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_had_not(
     def stop(*args: Any) -> Any:
         called.append(args)
         if len(called) == 3:
-            raise KeyboardInterrupt
+            raise Killed
         return method(*args)
 
     monkeypatch.setattr(owner, stopped_at, stop)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(Killed):
         playing.play(experiment, each, 1, plan, 1, tmp_path)
     capsys.readouterr()
     other = playing.make_plan(experiment, Scale("moves", 6000.0), 4, GAMES)
@@ -392,6 +396,33 @@ def test_interrupted_runs_are_played_by_the_next_command(
     smoke("epsilon", tmp_path)
     assert "2 of 4 runs are missing" in capsys.readouterr().out
     assert len(played) == 5 and len(set(played)) == 4
+
+
+def test_an_interrupted_run_goes_on_between_its_evaluations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    experiment = settings.read("restart").with_tuples(run.SMALL)
+    plan = playing.make_plan(experiment, Scale("moves", 20_000), 2, {"greedy": 5, "3-ply": 0})
+    task = (experiment, experiment.runs[0], 1, plan, 1)
+    straight = playing.play(*task, tmp_path / "straight")
+    learned = NTupleLearner.play
+    for stop in (6_000, 15_000):  # before the first evaluation, and after it
+
+        def interrupted(learner: NTupleLearner, n_moves: float, stop: int = stop) -> Any:
+            if learner.n_moves >= stop:
+                raise KeyboardInterrupt
+            return learned(learner, min(n_moves, 1_000))
+
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr(NTupleLearner, "play", interrupted)
+            playing.play(*task, tmp_path / "interrupted")
+        (file,) = (tmp_path / "interrupted").rglob("learner.npz")
+        assert stop <= NTupleLearner.load(file).n_moves < stop + 4_000
+    rows = playing.play(*task, tmp_path / "interrupted")
+    seconds = [row["seconds"] for row in rows]
+    assert len(rows) == len(plan.shares) and seconds == sorted(seconds) and seconds[0] > 0
+    for row, other in zip(rows, straight, strict=True):
+        assert {**row, "seconds": 0, "machine": 0} == {**other, "seconds": 0, "machine": 0}
 
 
 def test_the_command_plays_in_processes(tmp_path: Path) -> None:
