@@ -55,6 +55,7 @@ def test_the_study(page: str) -> None:
         *("stages", "stages_carousel", "stages_restart", "stages_carousel_restart"),
         *("stages_by_sets_of_tiles_carousel", "lambda_0", "TD_at_the_rate_0.1"),
         *("forward", "forward_delayed_by_3_moves", "forward_optimistic"),
+        "4x6+5x4_stages",
     ):
         ends[name] = json_files.rows(RESULTS / "study" / f"{name}.jsonl")[-1]
 
@@ -70,6 +71,7 @@ def test_the_study(page: str) -> None:
         assert gain("stages", "one_stage", depth) in text
         assert gain("stages_carousel", "stages", depth) in text
         assert gain("stages_restart", "restart", depth) in text
+        assert gain("4x6+5x4_stages", "stages", depth) in text
         assert gain("TD_at_the_rate_0.1", "one_stage", depth) in text
         assert gain("forward", "one_stage", depth) in text
         assert gain("stages_by_sets_of_tiles_carousel", "stages_carousel", depth) in text
