@@ -460,11 +460,16 @@ class MoveTraining:
         """Save the learner, if it has a file, and the last games."""
         if self._save_to is not None:
             self.learner.save(self._save_to)
+        if self._recent_file is not None:
+            self._save_games(self._recent_file)
+
+    def _save_games(self, file: Path) -> None:
+        """Save the last games, if any has ended."""
         games = self._last_games()
-        if self._recent_file is not None and games.scores.size:
+        if games.scores.size:
             lists = {name: values.tolist() for name, values in games._asdict().items()}
             saved = json.dumps({"n_moves": self.learner.n_moves, **lists})
-            durable_files.write(self._recent_file, saved.encode())
+            durable_files.write(file, saved.encode())
 
 
 def train(

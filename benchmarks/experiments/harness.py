@@ -1,4 +1,4 @@
-"""What the experiments share: options, calls in parallel, learners that go on, means over runs.
+"""Parts that experiments share: options, calls in parallel, logs, learning, means over runs.
 
 An experiment is divided into calls that do not depend on each other: runs of learning, players that
 play, parts of searched positions. They are made by the processes of this machine or of a Ray
@@ -21,6 +21,7 @@ from scipy.stats import sem, t
 from tqdm import tqdm
 
 from afterstate.agents.config import from_dict
+from afterstate.agents.game2048.learning import play_logs
 from afterstate.agents.training import __main__ as training
 from afterstate.agents.training.folder import FolderLock
 from afterstate.agents.training.workers import Call, Workers
@@ -76,6 +77,18 @@ def within(calls: Iterable[Call], hours: float | None) -> Iterator[Call]:
     """Yield calls until the time is over; None: all of them."""
     end = math.inf if hours is None else time.monotonic() + 3600 * hours
     yield from takewhile(lambda _: time.monotonic() < end, calls)
+
+
+def write_log(path: Path, options: Mapping[str, Any]) -> None:
+    """Write a play log of 2048, or continue one that was interrupted.
+
+    Args:
+        path: the log.
+        options: those of `afterstate log`.
+    """
+    words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    resume = ["--resume"] if path.with_suffix(".parts").exists() else []
+    play_logs.main([str(path), *words, *resume])
 
 
 def train(learner: str, settings: Row, folder: Path, **options: Any) -> None:

@@ -49,7 +49,14 @@ from afterstate.envs.words import Words
 from afterstate.leaderboard.machine import has_bfloat16, machine
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.cells import fill, mean_regret, play_games
-from benchmarks.experiments.harness import check_options, copy_rows, last_row, results, train
+from benchmarks.experiments.harness import (
+    check_options,
+    copy_rows,
+    last_row,
+    results,
+    train,
+    write_log,
+)
 from benchmarks.experiments.mc_softmax import report
 from benchmarks.experiments.mc_softmax.settings import (
     RESULTS,
@@ -144,10 +151,8 @@ def logged_boards(log: Path, options: Row) -> Words:
     """Return boards of games, `uint64[n]`; the games are played if there is no log."""
     record_settings(log.with_suffix(".config.json"), options)
     if not log.exists():
-        words = ["--player", options["player"], "--games", str(options["games"]), "--skip", "0"]
-        words += ["--share", str(options["share"]), "--seed", str(options["seed"])]
-        resume = ["--resume"] if log.with_suffix(".parts").exists() else []
-        play_logs.main([str(log), *words, *resume])
+        played = {name: options[name] for name in ("player", "games", "share", "seed")}
+        write_log(log, {**played, "skip": 0})
     return np.array(play_logs.read(log)["board"][: options["n"]], np.uint64)
 
 

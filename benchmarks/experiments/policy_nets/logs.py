@@ -1,22 +1,14 @@
-"""Play logs: that which networks learn from, and boards of the networks' own games."""
+"""Boards of the games of networks, from play logs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from afterstate.agents.game2048.learning import play_logs
 from afterstate.envs.game2048 import torch_rules
-
-
-def write(path: Path, options: Mapping[str, Any]) -> None:
-    """Write a play log, or continue one that was interrupted."""
-    words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
-    resume = ["--resume"] if path.with_suffix(".parts").exists() else []
-    play_logs.main([str(path), *words, *resume])
+from benchmarks.experiments.harness import write_log
 
 
 def boards(path: Path, player: Path, games: int, seed: int, share: float) -> torch.Tensor:
@@ -31,5 +23,5 @@ def boards(path: Path, player: Path, games: int, seed: int, share: float) -> tor
     """
     if not path.exists():
         options = {"player": player, "games": games, "skip": 100, "batch": 20}
-        write(path, {**options, "share": share, "seed": seed})
+        write_log(path, {**options, "share": share, "seed": seed})
     return torch_rules.from_words(play_logs.read(path)["board"])

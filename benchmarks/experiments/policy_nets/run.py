@@ -41,8 +41,8 @@ from afterstate.envs.commands import parse, run_process
 from afterstate.envs.messages import listed
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.cells import fill, play_games
-from benchmarks.experiments.harness import check_options, copy_rows, results, train
-from benchmarks.experiments.policy_nets import logs, report
+from benchmarks.experiments.harness import check_options, copy_rows, results, train, write_log
+from benchmarks.experiments.policy_nets import report
 from benchmarks.experiments.policy_nets.settings import (
     RESULTS,
     load_settings,
@@ -101,7 +101,7 @@ def log(args: Args) -> None:
     options = {**load_settings()["log"], "jobs": args.jobs, "backend": args.backend}
     if args.moves is not None:
         options["moves"] = args.moves
-    logs.write(args.runs / "moves.npy", options)
+    write_log(args.runs / "moves.npy", options)
 
 
 def train_networks(args: Args) -> None:
@@ -190,8 +190,7 @@ def play(args: Args) -> None:
 
 def write_report(args: Args) -> None:
     """Write the page with its tables and pictures."""
-    files = trained_networks(args)
-    networks = {k: load(file) for (k, seed), file in files.items() if seed == 1}
+    networks = {layers: load(file) for (layers, _), file in trained_networks(args).items()}
     report.write(networks, args.runs, n_moves(args), has_verdicts=args.moves is None)
 
 

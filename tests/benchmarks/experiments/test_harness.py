@@ -1,4 +1,4 @@
-"""What the experiments share: options, calls in parallel, runs of learning, means over runs."""
+"""Parts that experiments share: options, calls in parallel, runs of learning, means over runs."""
 
 from __future__ import annotations
 
