@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from typing import Any
 
@@ -29,3 +30,13 @@ def running() -> Iterator[Any]:
         browser = playwright.chromium.launch(executable_path=_CHROMIUM, args=arguments)
         yield browser
         browser.close()
+
+
+def eventually(page: Any, is_true: Callable[[], bool], seconds: float = 30) -> bool:
+    """Return True as soon as a condition holds, False if it does not within some seconds."""
+    end = time.monotonic() + seconds
+    while not is_true():
+        if time.monotonic() > end:
+            return False
+        page.wait_for_timeout(50)
+    return True

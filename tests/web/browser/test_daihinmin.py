@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.browsers import needs_browser
+from tests.support.browsers import eventually, needs_browser
 from tests.web.browser.test_views import answer_dialogs, me, start_of_match, start_to_watch
 from tests.web.conftest import Server
 
@@ -102,9 +102,10 @@ def test_a_running_match_is_given_up_only_if_agreed(open_page: Open, is_agreed: 
     answer_dialogs(page, is_agreed)
     page.locator("summary", has_text="New match").click()
     page.get_by_label("Seed").fill("4")
-    page.get_by_role("button", name="Start").click()
-    page.wait_for_timeout(500)
-    assert me(page)["match"]["seed"] == (4 if is_agreed else 3)
+    with page.expect_event("dialog"):
+        page.get_by_role("button", name="Start").click()
+    seed = 4 if is_agreed else 3
+    assert eventually(page, lambda: me(page)["match"]["seed"] == seed)
 
 
 def test_an_empty_field_is_named(open_page: Open) -> None:

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.browsers import needs_browser
+from tests.support.browsers import eventually, needs_browser
+from tests.web.browser.test_views import n_moves_shown, press_a_legal_arrow
 from tests.web.conftest import Server
 
 sync_api = pytest.importorskip("playwright.sync_api")
@@ -115,8 +116,7 @@ def test_a_hand_of_daihinmin_is_played_with_an_exchange(open_page: Callable[...,
     assert cards.first.get_attribute("aria-pressed") == "true"
     page.get_by_role("button", name="Give").click()
     page.wait_for_selector("text=Exchange, you to")
-    page.wait_for_timeout(300)
-    assert cards.count() < n
+    assert eventually(page, lambda: cards.count() < n)
 
 
 def test_a_recorded_game_is_stepped_through(open_page: Callable[..., Any]) -> None:
@@ -152,9 +152,9 @@ def test_a_restart_in_the_middle_keeps_the_game(
 ) -> None:
     server = new_server()
     page = open_page("2048", server.address)
-    page.keyboard.press("ArrowLeft")
-    page.keyboard.press("ArrowUp")
-    page.wait_for_timeout(300)
+    for n_moves in ("1", "2"):
+        press_a_legal_arrow(page)
+        sync_api.expect(n_moves_shown(page)).to_have_text(n_moves)
     before = page.locator(".board").first.get_attribute("aria-label")
     server.stop()
     page.get_by_role("button", name="Hint").click()
@@ -162,7 +162,7 @@ def test_a_restart_in_the_middle_keeps_the_game(
     server.restart()
     page.reload()
     page.wait_for_selector("body[data-ready='2048']")
-    assert page.locator(".board").first.get_attribute("aria-label") == before
+    sync_api.expect(page.locator(".board").first).to_have_attribute("aria-label", before)
 
 
 def test_a_network_learns_and_plays_against_time(

@@ -92,8 +92,10 @@ def test_a_running_match_is_left_only_if_agreed(open_page: Open, is_agreed: bool
     start_of_match(page)
     answer_dialogs(page, is_agreed)
     page.locator("nav a", has_text="Leaderboard").click()
-    page.get_by_role("button", name="Watch sample client").click()
-    page.wait_for_timeout(1000)
+    with page.expect_event("dialog"):
+        page.get_by_role("button", name="Watch sample client").click()
+    if is_agreed:
+        page.wait_for_selector("text=Game 1 of 100")
     assert (me(page)["match"]["visitor"] is None) == is_agreed
 
 
@@ -104,9 +106,11 @@ def test_a_replay_keeps_the_running_game_unless_agreed(open_page: Open, is_agree
     press_a_legal_arrow(page)
     before = me(page)["game_2048"]
     answer_dialogs(page, is_agreed)
-    page.goto(page.url.partition("#")[0] + "#2048/watch/5/reward//1")
-    page.wait_for_timeout(1000)
-    assert (me(page)["game_2048"]["seed"] == before["seed"]) != is_agreed
+    with page.expect_event("dialog"):
+        page.goto(page.url.partition("#")[0] + "#2048/watch/5/reward//1")
+    seed = "5" if is_agreed else str(before["seed"])
+    sync_api.expect(page.locator(".numbers dd").nth(3)).to_have_text(seed)
+    assert str(me(page)["game_2048"]["seed"]) == seed
     page.reload()
     page.wait_for_selector("body[data-ready='2048']")
     assert page.get_by_label("Player", exact=True).input_value() == "ntuple"

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import gymnasium
+import numpy as np
 import pytest
 
-from tests.support.browsers import needs_browser
+from afterstate.envs.game2048.env import ACTION_NAMES
+from tests.support.browsers import eventually, needs_browser
 
 sync_api = pytest.importorskip("playwright.sync_api")
 pytestmark = [pytest.mark.slow, *needs_browser]
@@ -31,14 +33,25 @@ def me(page: Any) -> Any:
 
 
 def press_a_legal_arrow(page: Any) -> None:
-    """Press arrows until a move changes the board."""
-    before = me(page)["game_2048"]["n_moves"]
-    for key in ("ArrowLeft", "ArrowUp", "ArrowRight"):
+    """Press an arrow that moves a tile, and wait until the server has made the move."""
+    game = me(page)["game_2048"]
+    options = {"board": np.reshape(game["board"], (4, 4))}
+    _, info = gymnasium.make("Game2048-v0").reset(options=options)
+    key = f"Arrow{ACTION_NAMES[int(np.argmax(info['action_mask']))].capitalize()}"
+
+    def is_made() -> bool:
+        return bool(me(page)["game_2048"]["n_moves"] > game["n_moves"])
+
+    for _ in range(15):  # a view that is not ready takes no key
         page.keyboard.press(key)
-        page.wait_for_timeout(200)
-        if me(page)["game_2048"]["n_moves"] > before:
+        if eventually(page, is_made, seconds=2):
             return
     raise AssertionError("no move was made")
+
+
+def n_moves_shown(page: Any) -> Any:
+    """Return where a view of 2048 shows the number of moves."""
+    return page.locator(".numbers dd").nth(2)
 
 
 def start_of_2048(page: Any, seed: int) -> None:
@@ -198,8 +211,10 @@ def test_a_running_game_is_given_up_only_if_agreed(open_page: Open, is_agreed: b
     page = open_page("2048")
     press_a_legal_arrow(page)
     answer_dialogs(page, is_agreed)
-    page.keyboard.press("n")
-    page.wait_for_timeout(500)
+    with page.expect_event("dialog"):
+        page.keyboard.press("n")
+    if is_agreed:
+        sync_api.expect(n_moves_shown(page)).to_have_text("0")
     assert (me(page)["game_2048"]["n_moves"] == 0) == is_agreed
 
 
@@ -273,6 +288,7 @@ def test_the_board_is_that_of_the_server_after_an_outage(open_page: Open) -> Non
     assert board(page) == before
     page.unroute("**/api/**")
     press_a_legal_arrow(page)
+    sync_api.expect(n_moves_shown(page)).to_have_text("1")
     tiles = [2**each if each else "empty" for each in me(page)["game_2048"]["board"]]
     rows = [", ".join(map(str, tiles[i : i + 4])) for i in range(0, 16, 4)]
     assert board(page) == "Board. " + " ".join(f"Row {i}: {row}." for i, row in enumerate(rows, 1))
@@ -290,14 +306,11 @@ def test_an_answer_that_is_lost_is_caught_up(open_page: Open) -> None:
     page.route("**/api/2048/move", lose)
     before = me(page)["game_2048"]["n_moves"]
     press_a_legal_arrow(page)
-    end = time.monotonic() + 30
-    while 200 not in lost:
-        assert time.monotonic() < end
-        page.wait_for_timeout(100)
+    assert eventually(page, lambda: 200 in lost)
     page.unroute("**/api/2048/move", lose)
     n_moves = me(page)["game_2048"]["n_moves"]
     assert n_moves > before
-    sync_api.expect(page.locator(".numbers dd").nth(2)).to_have_text(str(n_moves))
+    sync_api.expect(n_moves_shown(page)).to_have_text(str(n_moves))
 
 
 def test_a_hint_in_a_window_left_behind_shows_the_position(open_page: Open) -> None:
@@ -306,6 +319,7 @@ def test_a_hint_in_a_window_left_behind_shows_the_position(open_page: Open) -> N
     other.goto(page.url)
     other.wait_for_selector("body[data-ready='2048']")
     press_a_legal_arrow(other)
+    sync_api.expect(n_moves_shown(other)).to_have_text("1")
     assert board(page) != board(other)
     page.keyboard.press("?")
     sync_api.expect(page.locator("#message")).to_contain_text("in another window")
@@ -319,6 +333,7 @@ def test_an_undo_in_a_window_left_behind_shows_the_position(open_page: Open) -> 
     other.goto(page.url)
     other.wait_for_selector("body[data-ready='2048']")
     press_a_legal_arrow(other)
+    sync_api.expect(n_moves_shown(other)).to_have_text("2")
     page.keyboard.press("u")
     sync_api.expect(page.locator("#message")).to_contain_text("went on in another window")
     shown = page.locator(".board").first
@@ -337,14 +352,12 @@ def test_a_hint_ends_when_its_view_is_left(open_page: Open, how: str) -> None:
     page.get_by_label("tiles", exact=True).select_option("chance")
     page.get_by_role("button", name="Hint").click()
     page.wait_for_selector("text=thinking ...")
-    page.wait_for_timeout(300)
-    assert me(page)["thinking"]
+    assert eventually(page, lambda: me(page)["thinking"])
     if how == "leave":
         page.locator("nav a", has_text="Leaderboard").click()
     else:
         page.reload()
-    page.wait_for_timeout(500)
-    assert not me(page)["thinking"]
+    assert eventually(page, lambda: not me(page)["thinking"], seconds=5)
 
 
 def test_an_empty_setting_is_named(open_page: Open) -> None:
@@ -380,7 +393,7 @@ def test_a_key_ends_the_slowest_run_at_once(open_page: Open) -> None:
     start_of_2048(page, 1)
     page.get_by_label("Player", exact=True).select_option("ntuple")
     page.get_by_label("Speed").fill("0")
-    n_moves = page.locator(".numbers dd").nth(2)
+    n_moves = n_moves_shown(page)
     page.get_by_role("button", name="Run").click()
     for number in ("1", "2"):
         sync_api.expect(n_moves).to_have_text(number)
@@ -408,19 +421,18 @@ def test_a_paused_replay_stays_where_it_is_and_goes_on(open_page: Open) -> None:
     page.evaluate("localStorage.setItem('speed', '3')")
     page.goto(page.url.partition("#")[0] + "#2048/watch/5/reward//1")
     sync_api.expect(page.locator(".numbers dd").nth(3)).to_have_text("5")
-    while int(page.locator(".numbers dd").nth(2).inner_text()) < 3:
-        page.wait_for_timeout(20)
+    assert eventually(page, lambda: int(n_moves_shown(page).inner_text()) >= 3)
     page.keyboard.press("r")
     page.wait_for_timeout(300)
-    n_shown = int(page.locator(".numbers dd").nth(2).inner_text())
+    n_shown = int(n_moves_shown(page).inner_text())
     n_moves = me(page)["game_2048"]["n_moves"]
     assert n_shown < n_moves and played != me(page)["game_2048"]
     page.keyboard.press(" ")
-    sync_api.expect(page.locator(".numbers dd").nth(2)).to_have_text(str(n_shown + 1))
+    sync_api.expect(n_moves_shown(page)).to_have_text(str(n_shown + 1))
     page.get_by_label("Speed").fill("4")
     page.get_by_role("button", name="Run").click()
     page.wait_for_selector("text=The score of the row is 1: not the same as here.")
-    sync_api.expect(page.locator(".numbers dd").nth(2)).to_have_text(str(n_moves))
+    sync_api.expect(n_moves_shown(page)).to_have_text(str(n_moves))
 
 
 def test_a_new_match_takes_the_place_of_a_recorded_game(open_page: Open) -> None:
@@ -528,20 +540,30 @@ def test_a_network_is_replaced_only_if_agreed(open_page: Open) -> None:
         asked.append(dialog.message)
         (dialog.accept if answers[len(asked) - 1] else dialog.dismiss)()
 
+    starts: list[str] = []
     page.on("dialog", answer)
+    page.on("request", lambda sent: starts.append(sent.url) if "learn/start" in sent.url else None)
     start = page.get_by_role("button", name="Learn from nothing")
     page.get_by_label("Seconds", exact=True).fill("1")
     start.click()
-    page.wait_for_selector("text=The network is being prepared")
     page.wait_for_selector("text=mean score of the last", timeout=120_000)
     sync_api.expect(page.get_by_role("button", name="Learn on")).to_be_enabled(timeout=60_000)
     assert not asked
-    for n_asked, has_curve in ((1, True), (2, False)):
-        start.click()
+    for n_starts in (1, 2):
+        with page.expect_event("dialog"):
+            start.click()
+        assert asked == ["Replace the network that has learned?"] * n_starts
         page.wait_for_timeout(300)
-        assert asked == ["Replace the network that has learned?"] * n_asked
-        state = page.evaluate("fetch('/api/learn').then((answer) => answer.json())")
-        assert bool(state["curve"]) == has_curve
+        assert len(starts) == n_starts
+
+
+def test_a_network_without_values_is_said_to_be_prepared(open_page: Open) -> None:
+    page = open_page("learn")
+    state = {"running": True, "exists": False, "error": "", "curve": [], "sample": {}}
+    page.route("**/api/learn/start", lambda route: route.fulfill(json=state))
+    page.route("**/api/learn", lambda route: route.fulfill(json=state))
+    page.get_by_role("button", name="Learn from nothing").click()
+    page.wait_for_selector("text=The network is being prepared")
 
 
 def test_a_refused_start_is_not_said_to_learn(open_page: Open) -> None:
