@@ -19,12 +19,15 @@ needs_browser = [
     pytest.mark.skipif(_CHROMIUM is None, reason="needs chromium: apt-get install chromium"),
 ]
 """Marks of tests that are skipped without a browser."""
+PATIENCE = 60_000
+"""Milliseconds after which a page that does not show what a test waits for has failed."""
 
 
 def running() -> Iterator[Any]:
     """Yield a headless browser, which is closed afterwards."""
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=PATIENCE)
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=_CHROMIUM, args=arguments)

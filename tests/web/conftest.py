@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.browsers import running
+from tests.support.browsers import PATIENCE, running
 
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
@@ -158,7 +158,7 @@ def open_page(browser: Any, server: Server) -> Iterator[Callable[..., Any]]:
     def opened(view: str, address: str = server.address, **options: Any) -> Any:
         contexts.append(browser.new_context(**options))
         page = contexts[-1].new_page()
-        page.set_default_timeout(15_000)
+        page.set_default_timeout(PATIENCE)
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("console", lambda text: errors.append(text.text) if is_error(text) else None)
         page.goto(f"{address}#{view}")
