@@ -40,10 +40,20 @@ def table(ranked: Sequence[Result], game: str) -> str:
 
 def note(ranked: Sequence[Result], game: str) -> str:
     """Return the text below a table."""
-    machines = ", ".join(sorted({each.machine for each in ranked}))
     text = NOTES[game].format(opponents=", ".join(OPPONENTS))
     files = f"[All numbers]({game}.csv); [share of seeds won, by pair]({game}_pairs.csv)."
-    return f"{text} Times are CPU times of one core: {machines}. {files}"
+    return f"{text} {machines(ranked)} {files}"
+
+
+def machines(ranked: Sequence[Result]) -> str:
+    """Return the sentence that says which machines played; with several, which players on each."""
+    names: dict[str, list[str]] = {}
+    for each in sorted(ranked, key=lambda each: each.machine):
+        names.setdefault(each.machine, []).append(each.name)
+    if len(names) == 1:
+        return f"Times are CPU times of one core: {next(iter(names))}."
+    parts = "; ".join(f"{machine}: {', '.join(players)}" for machine, players in names.items())
+    return f"Times are CPU times of one core, not comparable between machines: {parts}."
 
 
 NOTES = {

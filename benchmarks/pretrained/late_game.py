@@ -62,7 +62,9 @@ def expected_and_scored(
         from there on, `float64[N]`; NaN where the game has ended before.
     """
     path, cells = new_path(MAX_MOVES), field(*net.size)
-    play = Play(True, 0, -1, 0.0, 0.0, 0.0, 0, depth, carousel=False, turns=0, within_stage=False)
+    play = Play(
+        True, 0, -1, 0.0, 0.0, 0.0, 0, depth, carousel=False, turns=0, within_stage=False, jump=0.0
+    )
     search = new_search(CUTOFF, TABLE_BITS) if depth > 1 else None
     board, rng = spawn(*spawn(np.uint64(0), np.uint64(seed_word(seed)), cells), cells)
     first = np.uint64(board), np.uint64(rng)  # kernels return words as integers

@@ -7,7 +7,7 @@
 The runs of `study.json` are played one after the other, each in one thread with seed 1. A run that
 was interrupted goes on with the same command. The rows of a run are written when it has ended, to
 `benchmarks/results/study/NAME.jsonl`; `README.md` and `curves.svg` there have the scores of all
-that have ended.
+that have ended. Play logs at whose positions games of some runs begin are made first, in minutes.
 """
 
 from __future__ import annotations
@@ -19,23 +19,34 @@ from collections.abc import Sequence
 from dataclasses import field
 from pathlib import Path
 
+import numpy as np
+from matplotlib import pyplot as plt
+
 from afterstate.agents.config import Count, settings
+from afterstate.agents.game2048.learning.play_logs import MOVE
 from afterstate.agents.training.commands import markdown
 from afterstate.envs import json_files
 from afterstate.envs.commands import parse, run_process
+from afterstate.envs.game2048.rules import words
 from afterstate.envs.messages import listed, shown
+from afterstate.leaderboard import figures
+from afterstate.leaderboard.games import fingerprint
 from afterstate.leaderboard.machine import machine
 from afterstate.leaderboard.row_files import Row
-from benchmarks.experiments.harness import train
+from benchmarks.experiments.harness import train, write_log
 from benchmarks.experiments.quasi_greedy.settings import short
-from benchmarks.pretrained import curves
+from benchmarks.pretrained import curves, late_game
+from benchmarks.pretrained.ntuple import network_of
 
 RUNS = json_files.read(Path(__file__).with_suffix(".json"))
 """By the name of a run its settings of `afterstate train ntuple`, and the run that it is compared
 with."""
 
 RESULTS = Path(__file__).parents[1] / "results" / "study"
+N_MADE_UP = 100_000
 EVALUATE = "1:2000,2:200"
+LATE_GAME = "late_game.jsonl"
+LATE_SCORES = (100_000, 200_000, 300_000, 360_000, 380_000)
 TILES = ("8192", "16384", "32768")
 
 
@@ -53,6 +64,8 @@ class Args:
     """Evaluation games by depths, as for `afterstate train ntuple`, four times a run."""
     only: list[str] = field(default_factory=list)
     """Names of runs; by default all."""
+    late_games: Count = 1_000
+    """Greedy games in which is measured what a network expects to score."""
     draw: bool = False
     """Play nothing, but write the table and the curves of the runs that have ended."""
 
@@ -71,15 +84,60 @@ def file_name(name: str) -> str:
     return name.replace(",", "").replace(" ", "_")
 
 
+def write_searched(path: Path) -> None:
+    """Write positions behind the first 8,000 moves of 200 games by 2-ply search."""
+    options = {"player": "expectimax,depth=2", "games": 200, "skip": 8_000, "share": 0.25}
+    write_log(path, options)
+
+
+def write_made_up(path: Path) -> None:
+    """Write random boards of a 32768 in the first corner and two to five tiles from 2 to 128."""
+    rng = np.random.default_rng(1)
+    order = rng.permuted(np.tile(np.arange(15), (N_MADE_UP, 1)), axis=1)
+    has_tile = order < rng.integers(2, 6, (N_MADE_UP, 1))
+    boards = np.full((N_MADE_UP, 16), 15)
+    boards[:, 1:] = np.where(has_tile, rng.integers(1, 8, order.shape), 0)
+    log = np.zeros(N_MADE_UP, MOVE)
+    log["board"] = words(boards.reshape(-1, 4, 4))
+    np.save(path, log)
+
+
+LOGS = {"searched.npy": write_searched, "made_up.npy": write_made_up}
+"""The play logs that runs need, with what writes them."""
+
+
+def run_settings(name: str, runs: Path) -> Row:
+    """Return the settings of a run, with its log, which is made if a folder lacks it."""
+    of_run = {**RUNS[name]["settings"], "seed": 1}
+    if log := of_run.get("log"):
+        path = runs / log
+        if not path.exists():
+            runs.mkdir(parents=True, exist_ok=True)
+            LOGS[log](path)
+        of_run["log"] = str(path)
+    return of_run
+
+
 def learn(name: str, args: Args) -> None:
     """Play a run, or the rest of it, and write its rows to the results."""
-    folder, of_run = args.runs / file_name(name), {**RUNS[name]["settings"], "seed": 1}
+    folder, of_run = args.runs / file_name(name), run_settings(name, args.runs)
     print(f"{name}:", flush=True)
     every = args.moves // 4
     train("ntuple", of_run, folder, moves=args.moves, evaluate=args.evaluate, evaluate_every=every)
     run = {"threads": 1, "seed": 1, "machine": machine()}
     rows = [{**row, **run} for row in json_files.rows(folder / "rows.jsonl")]
     json_files.write_rows(args.out / f"{file_name(name)}.jsonl", rows)
+
+
+def measure_late_game(name: str, args: Args) -> None:
+    """Play greedy games with a learner that is there, and add what it expects late in them."""
+    file, results = args.runs / file_name(name) / "learner.npz", args.out / LATE_GAME
+    if not file.exists() or any(row["setting"] == name for row in json_files.rows(results)):
+        return
+    net, n_games = network_of(str(file)), args.late_games
+    row = {"setting": name, "weights": fingerprint(net), "games": n_games}
+    lines = late_game.lines(net, 1, n_games)
+    json_files.append(results, [{**row, "lines": lines, "machine": machine()}])
 
 
 def ended(args: Args) -> dict[str, list[Row]]:
@@ -128,7 +186,21 @@ def table(runs: dict[str, list[Row]]) -> str:
     return markdown([*head, *TILES], body)
 
 
-def page(runs: dict[str, list[Row]]) -> str:
+def late_table(rows: Sequence[Row]) -> str:
+    """Return what networks expect to score from some scores on, and what they score."""
+    head = ["setting", *(f"{score:,}" for score in LATE_SCORES)]
+    body = []
+    for row in rows:
+        lines = {line["score"]: line for line in row["lines"]}
+        cells = [
+            f"{line['expected']:,} / {line['scored']:,} ({line['games']})" if line else ""
+            for line in map(lines.get, LATE_SCORES)
+        ]
+        body.append([row["setting"], *cells])
+    return markdown(head, body)
+
+
+def page(runs: dict[str, list[Row]], late: Sequence[Row]) -> str:
     """Return the page of the results."""
     names = {name: json.dumps(RUNS[name]["settings"]) for name in runs}
     last = next(iter(runs.values()))[-1]
@@ -142,11 +214,18 @@ def page(runs: dict[str, list[Row]]) -> str:
             "settings which the run has and the other one lacks. ± is half of the 95% interval of "
             f"a mean over games ({counts}). It does not cover other seeds: each setting has one "
             "run, so differences of a few percent are not significant. The last columns are the "
-            "shares of greedy games that reach a tile.\n",
+            "shares of greedy games that reach a tile. `searched.npy` has positions behind the "
+            "first 8,000 moves of 200 games by 2-ply search with the package's network, and "
+            f"`made_up.npy` {N_MADE_UP:,} boards of a 32768 in a corner and two to five tiles from "
+            "2 to 128.\n",
             table(runs) + "\n",
             "![Scores by moves learned](curves.svg)\n",
             "| setting | of `afterstate train ntuple` |\n| --- | --- |",
             *(f"| {name} | `{text}` |" for name, text in names.items()),
+            "\nWhat the networks expect to score from some scores on, what they score from there "
+            "on, and in how many of their greedy games they come there. Networks of the first runs "
+            "were not kept, whose rows do not have threads, seed and machine either.\n",
+            late_table(late),
             "\nCommand: `python -m benchmarks.pretrained.study`\n",
         ]
     )
@@ -155,6 +234,30 @@ def page(runs: dict[str, list[Row]]) -> str:
 def n_games(row: Row) -> dict[str, int]:
     """Return the numbers of evaluation games of a row by their depths."""
     return {name: each["n_games"] for name, each in row.items() if name.endswith("-ply")}
+
+
+def draw(runs: dict[str, list[Row]], out: Path) -> None:
+    """Draw the curves of the runs, one row of panels for each run that others are compared with."""
+    compared: dict[str, list[str]] = {}
+    for name in runs:
+        compared.setdefault(RUNS[name].get("against", name), []).append(name)
+    depths = [*n_games(next(iter(runs.values()))[-1])]
+    size = (4.6 * len(depths) + 2.5, 2.9 * len(compared))
+    figure, axes = plt.subplots(
+        len(compared), len(depths), figsize=size, layout="constrained", squeeze=False, sharex=True
+    )
+    for row, (base, names) in zip(axes, compared.items(), strict=True):
+        for axis, depth in zip(row, depths, strict=True):
+            for name in dict.fromkeys([name for name in (base, *names) if name in runs]):
+                points = zip(*curves.points(runs[name], depth), strict=True)
+                axis.errorbar(*points, marker="o", markersize=3, label=name)
+            axis.set_title(f"{base}, and what is compared with it: {depth_name(depth)}", fontsize=9)
+            axis.yaxis.set_major_formatter("{x:,.0f}")
+            axis.grid(alpha=0.3)
+        row[-1].legend(loc="center left", bbox_to_anchor=(1.02, 0.5), fontsize="small")
+    for axis in axes[-1]:
+        axis.set_xlabel("moves learned from")
+    figures.save(figure, out)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -169,11 +272,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         rows = json_files.rows(args.out / f"{file_name(name)}.jsonl")
         if not rows or rows[-1]["n_moves"] < args.moves:
             learn(name, args)
+        measure_late_game(name, args)
     runs = ended(args)
     if not runs:
         raise SystemExit(f"{args.out} has no rows: let a run learn first")
-    (args.out / "README.md").write_text(page(runs), encoding="utf-8")
-    curves.draw(runs, args.out / "curves.svg", [*n_games(next(iter(runs.values()))[-1])])
+    text = page(runs, json_files.rows(args.out / LATE_GAME))
+    (args.out / "README.md").write_text(text, encoding="utf-8")
+    draw(runs, args.out / "curves.svg")
     print(table(runs))
 
 

@@ -161,7 +161,7 @@ class Step(NamedTuple):
 class NaiveLearner(NaiveNetwork):
     """Self-play by settings, from a random state.
 
-    `search` selects the moves of games that are played by search.
+    `search` selects the moves of games that are played by search, `log` has boards of other games.
     """
 
     def __init__(
@@ -180,6 +180,7 @@ class NaiveLearner(NaiveNetwork):
         self.pools: list[list[Board]] = [[] for _ in range(1 + len(self.stages))]
         self.n_pooled = [0] * len(self.pools)
         self.rounds: list[tuple[int, int]] = []  # of the latest game: its first moves and ends
+        self.log: list[Board] = []
         self.search: Callable[[Board], int] = lambda board: oracle.legal_moves(board)[0]
 
     # Chance
@@ -207,7 +208,8 @@ class NaiveLearner(NaiveNetwork):
                 j = i if self.absolute[i] > 0 else self.source(i)  # promotion keeps the rate
                 coherent, absolute = self.coherent[j], self.absolute[j]
                 if absolute > 0:
-                    step = rate * (abs(coherent) / absolute) * share
+                    least = Float(self.settings.floor)
+                    step = rate * max(abs(coherent) / absolute, least) * share
                 summed = step if self.settings.printed else share
                 self.coherent[i] = coherent + summed
                 self.absolute[i] = absolute + abs(summed)
@@ -293,13 +295,15 @@ class NaiveLearner(NaiveNetwork):
         """Return True if a move leads to another stage."""
         return self.stage(step.after) != self.stage(step.board)
 
-    def first_board(self) -> Board:
-        """Return a board of two tiles, or with a carousel one of the current pool."""
+    def first_board(self) -> tuple[Board, bool]:
+        """Return a board of the log or of the current pool, or two tiles; True for the latter."""
+        if self.settings.jump > 0 and self.draw() < self.settings.jump:
+            return self.log[self.draw_below(len(self.log))], False
         if self.turn > 0:
             pool = self.pools[self.turn]
-            return pool[self.draw_below(len(pool))]
+            return pool[self.draw_below(len(pool))], False
         board, self.state = oracle.start(*self.size, 2, self.state)
-        return board
+        return board, True
 
     def turn_carousel(self, path: list[Step], last: Board) -> None:
         """Add the first boards of later stages to the pools, and advance to the next pool."""
@@ -318,9 +322,9 @@ class NaiveLearner(NaiveNetwork):
             self.turn = 0
 
     def play_game(self) -> tuple[int, int, int] | None:
-        """Play a game with its restarts; return score, moves, largest tile if not from a pool."""
+        """Play a game with its restarts; return score, moves, largest tile if from the start."""
         s = self.settings
-        from_start, board = self.turn == 0, self.first_board()
+        board, from_start = self.first_board()
         share = s.search_share
         searching = share > 0 and self.draw() < share and self.n_moves >= s.search_from
         path: list[Step] = []

@@ -24,7 +24,7 @@ from bisect import bisect
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -68,6 +68,9 @@ from afterstate.envs.game2048.rules import check_words
 from afterstate.envs.messages import shown
 from afterstate.envs.words import next_random, seed_word, whole
 
+if TYPE_CHECKING:
+    from afterstate.agents.game2048.learning.play_logs import Moves
+
 _Result = TypeVar("_Result")
 
 MAX_THREADS = 64
@@ -84,6 +87,7 @@ class NTupleLearner:
         seed: of the games; the first is the game that `Game2048-v0` plays from this seed.
         threads: number of threads that play in parallel. They share the weights without locks, so
             only a learner with one thread repeats its games from a seed.
+        log: play log for `jump`: see `play_logs.read`.
 
     Attributes:
         seconds: of play and learning, by the clock, in all its threads together.
@@ -99,6 +103,7 @@ class NTupleLearner:
         settings: NTupleSettings | None = None,
         seed: int | None = None,
         threads: int = 1,
+        log: Moves | None = None,
     ) -> None:
         self.network = network() if net is None else net
         check_full(self.network)
@@ -107,7 +112,11 @@ class NTupleLearner:
         tc = self.settings.rule == "tc"
         self.sums = np.zeros(2 * self.network.weights.size if tc else 0, np.float32)
         n_stages = 1 + len(self.network.stage_tiles)
-        self._pools = Pools(np.zeros((n_stages, POOL), np.uint64), np.zeros(n_stages, np.int64))
+        words = np.empty(0, np.uint64) if log is None else np.ascontiguousarray(log["board"])
+        check_words(words, *self.network.size)
+        self._pools = Pools(
+            np.zeros((n_stages, POOL), np.uint64), np.zeros(n_stages, np.int64), words
+        )
         self._state = np.zeros((1, 6), np.uint64)
         self._state[0, RNG] = seed_word(seed)
         self.threads = threads
@@ -186,8 +195,10 @@ class NTupleLearner:
             The games that began at the start, as they were played before any restart.
 
         Raises:
-            ValueError: `n_moves` is not a whole number from 1 on.
+            ValueError: `n_moves` is not a whole number from 1 on, or `jump` is set without a log.
         """
+        if self.settings.jump and not self._pools.log.size:
+            raise ValueError(f"jump needs a log, got {shown(self.settings.jump)} without one")
         share = -(-whole_moves(n_moves) // self.threads)
         rule, start = self._update(), time.monotonic()
 
@@ -259,15 +270,16 @@ class NTupleLearner:
         """Take over the boards where games entered a stage, if both learners have it."""
         begins = stage_begins(other.network)
         if tiles in begins:
-            for own, its in zip(self._pools, other._pools, strict=True):
-                own[stage] = its[begins.index(tiles)]
+            its = begins.index(tiles)
+            self._pools.boards[stage] = other._pools.boards[its]
+            self._pools.counts[stage] = other._pools.counts[its]
 
     def _update(self) -> Update:
         """Return the settings of learning, as kernels take them."""
         s = self.settings
         skip = {"target": 1, "own": 2}[s.skip]
         rate, lam = np.float32(s.step_size), np.float32(s.lambda_)
-        return Update(self.sums, rate, bool(s.printed), lam, skip)
+        return Update(self.sums, rate, np.float32(s.floor), bool(s.printed), lam, skip)
 
     def _search(self) -> Search | None:
         """Return the memory of a thread's search; None if no game is played by search."""
@@ -288,13 +300,14 @@ class NTupleLearner:
             carousel=bool(s.carousel),
             turns=self._turns(),
             within_stage=bool(s.within_stage),
+            jump=float(s.jump),
         )
 
     def _turns(self) -> int:
         """Return the stages at which carousel shaping begins games, as bits."""
         begins = stage_begins(self.network)
-        chosen = self.settings.carousel_stages or begins
-        return sum(1 << stage for stage, tiles in enumerate(begins) if tiles in chosen)
+        selected = self.settings.carousel_stages or begins
+        return sum(1 << stage for stage, tiles in enumerate(begins) if tiles in selected)
 
     def save(self, path: str | Path) -> None:
         """Write everything to a file, from which `load` continues as if nothing had happened.
@@ -309,8 +322,12 @@ class NTupleLearner:
         files.write(path, "ntuple", header, arrays, level=0)
 
     @classmethod
-    def load(cls, path: str | Path) -> NTupleLearner:
+    def load(cls, path: str | Path, log: Moves | None = None) -> NTupleLearner:
         """Return the learner of a file that `save` wrote.
+
+        Args:
+            path: the file.
+            log: play log for `jump`, which the file does not have.
 
         Raises:
             ValueError: not such a file, a damaged one, one with a network only, one with weights
@@ -324,7 +341,7 @@ class NTupleLearner:
         if isinstance(metadata, dict) and "rng" in metadata:
             raise ValueError(f"{path} was written by afterstate 0.1: it can play, not resume")
         try:
-            learner = cls(net, from_dict(metadata["settings"], NTupleSettings))
+            learner = cls(net, from_dict(metadata["settings"], NTupleSettings), log=log)
             learner.seconds = float(metadata.get("seconds", 0))
             if not math.isfinite(learner.seconds):
                 raise ValueError(f"its seconds are {learner.seconds}")
@@ -359,7 +376,8 @@ class NTupleLearner:
         self.threads = len(state)
         self._state[:] = state
         self.sums = arrays["sums"]
-        self._pools = Pools(arrays["pool_boards"], arrays["pool_counts"])
+        boards, counts = arrays["pool_boards"], arrays["pool_counts"]
+        self._pools = self._pools._replace(boards=boards, counts=counts)
 
 
 def stage_begins(net: Network) -> list[int]:

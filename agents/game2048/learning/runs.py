@@ -32,6 +32,7 @@ from afterstate.envs.options import FileName
 if TYPE_CHECKING:
     from afterstate.agents.game2048.learning.from_search import Model, SearchValueLearner
     from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
+    from afterstate.agents.game2048.learning.play_logs import Moves
     from afterstate.agents.game2048.learning.policy_imitation import PolicyLearner
     from afterstate.agents.game2048.learning.value_td import ValueLearner
     from afterstate.agents.game2048.values.ntuple_network import Network
@@ -66,6 +67,8 @@ class NTupleSettings:
     printed: bool = False
     """Add the steps to the accumulators of TC learning, as Matsuzaki 2017 prints it, instead of the
     shares of the errors."""
+    floor: Share = 0.0
+    """Least rate of a weight by TC, as a share of the step size."""
     delay: Annotated[Whole, Field(le=MAX_DELAY)] = 0
     """Forward learning updates an afterstate this many moves later, by the errors up to then
     weighted with powers of lambda (Jaskowski 2016)."""
@@ -95,6 +98,8 @@ class NTupleSettings:
     within_stage: bool = False
     """End games where they enter another stage of the network, whose value they learn from: with
     carousel shaping each stage is learned in games of its own, otherwise only the first one."""
+    jump: Share = 0.0
+    """Probability that a game begins at a position from the log."""
 
     def __post_init__(self) -> None:
         forward = self.order == "forward"
@@ -108,10 +113,12 @@ class NTupleSettings:
             raise ValueError("within_stage is for backward learning: no good, no forward")
         if self.carousel_stages and not self.carousel:
             raise ValueError(f"carousel_stages needs carousel, got {[*self.carousel_stages]} alone")
-        if self.good is not None and (forward or self.carousel):
+        if self.good is not None and (forward or self.carousel or self.jump):
             raise ValueError(
-                "good is for backward learning from the start: no carousel, no forward"
+                "good is for backward learning from the start: no carousel, no jump, no forward"
             )
+        if self.floor and self.rule != "tc":
+            raise ValueError(f"floor is for the rule tc, got {shown(self.floor)} with {self.rule}")
 
     @property
     def lambda_(self) -> float:
@@ -147,6 +154,8 @@ class NetworkSettings:
     2021); by default no board."""
     start_value: Number = 0.0
     """Value of every board at first, in points; large is optimistic."""
+    start_value_from: Whole = 0
+    """Stages that begin with these tiles or more have the start value; by default all."""
 
     def new(self, **others: Any) -> Network:
         """Return a new network, with some of the settings replaced."""
@@ -194,11 +203,15 @@ class NTupleRun:
     """Seed of the games; by default a random one."""
     start: list[Start] = field(default_factory=list)
     """Learners whose weights stages begin with, in ascending order; by default all are zero."""
+    log: FileName | None = None
+    """File of a play log, for `learner.jump`."""
 
     def __post_init__(self) -> None:
         begins = [each.begin for each in self.start]
         if begins != sorted(set(begins)):
             raise ValueError(f"start must be in ascending order of begin, got {shown(begins)}")
+        if self.learner.jump and self.log is None:
+            raise ValueError(f"jump needs a log, got {shown(self.learner.jump)} without one")
 
     def new(self, threads: int = 1) -> NTupleLearner:
         """Return a new learner.
@@ -209,13 +222,25 @@ class NTupleRun:
         """
         from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
 
-        learner = NTupleLearner(self.network.new(), self.learner, self.seed, threads)
+        net, log = self.network.new(), self.read_log()
+        learner = NTupleLearner(net, self.learner, self.seed, threads, log)
         ends = [each.begin for each in self.start[1:]]
         for start, end in zip(self.start, [*ends, None], strict=False):
             other = NTupleLearner.load(start.file)
             learner.start_from(other, start.begin, end, weights=start.weights)
             del other  # before the next file is read
         return learner
+
+    def read_log(self) -> Moves | None:
+        """Return the moves of the log, None without one.
+
+        Raises:
+            OSError: it cannot be read.
+            ValueError: it is not a play log, or is damaged.
+        """
+        from afterstate.agents.game2048.learning import play_logs
+
+        return None if self.log is None else play_logs.read_whole(self.log)
 
     def resume(self, path: Path, threads: int = 1) -> NTupleLearner:
         """Return the learner of a file, with the learner's settings of this run.
@@ -228,7 +253,7 @@ class NTupleRun:
         from afterstate.agents.game2048.values.ntuple_file import pack_network
 
         net = self.network.new(start_value=0)  # allocates no memory page of the weights
-        learner = NTupleLearner.load(path)
+        learner = NTupleLearner.load(path, self.read_log())
         if pack_network(net)[0] != pack_network(learner.network)[0]:
             raise ValueError(f"{path} has another network than the settings")
         learner.settings, learner.threads = self.learner, threads

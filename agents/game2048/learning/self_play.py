@@ -9,6 +9,7 @@ greedily unless the settings say otherwise (`runs.NTupleSettings`):
 - *good plays only*: the network learns from a game only if its score is near the best so far;
 - *carousel shaping* (Jaskowski 2016): games begin in turn at the start, and where one of the last
   thousand games entered the second stage, the third, and so on;
+- *jump*: some games begin at positions of other games, from a play log;
 - *within a stage*: a game ends where it enters the next stage, whose value it learns from.
 
 Threads of a learner share the network and the pools and write to them without locks.
@@ -68,13 +69,15 @@ class Play(NamedTuple):
     carousel: bool
     turns: int  # the stages at which carousel shaping begins games, as bits
     within_stage: bool
+    jump: float  # probability that a game begins at a position from the log
 
 
 class Pools(NamedTuple):
-    """The boards at which games entered each stage, for carousel shaping."""
+    """Boards at which games begin in the middle."""
 
-    boards: Words  # [stages, POOL], the oldest overwritten first
+    boards: Words  # where games entered each stage, [stages, POOL], the oldest overwritten first
     counts: Indices  # boards written in each stage
+    log: Words  # positions of other games
 
 
 @njit(types.Tuple((float32, uint64))(uint64), **KERNEL)
@@ -282,14 +285,22 @@ def play_forward(
 
 
 @kernel
-def _first_board(net: Network, state: Words, me: int, pools: Pools) -> tuple[Word, Word]:
-    """Return the first board of the next game and the advanced random state."""
+def _first_board(
+    net: Network, play: Play, state: Words, me: int, pools: Pools
+) -> tuple[Word, bool, Word]:
+    """Return the first board of the next game, whether it is a start, and the random state."""
     rng, turn = state[me, RNG], np.int64(state[me, TURN])
+    if play.jump > 0:
+        share, rng = _draw(rng)
+        if share < play.jump:
+            drawn, rng = _draw_below(pools.log.size, rng)
+            return pools.log[drawn], False, rng
     if turn > 0:
         drawn, rng = _draw_below(min(pools.counts[turn], POOL), rng)
-        return pools.boards[turn, drawn], rng
+        return pools.boards[turn, drawn], False, rng
     board, rng = spawn(np.uint64(0), rng, field(net.size[0], net.size[1]))
-    return spawn(board, rng, field(net.size[0], net.size[1]))
+    board, rng = spawn(board, rng, field(net.size[0], net.size[1]))
+    return board, True, rng
 
 
 @kernel
@@ -360,12 +371,15 @@ def _learn_game(
     path: Path,
     search: Search | None,
     row: Indices,
-) -> None:
+) -> bool:
     """Play a game, and again from its middle as often as the settings say, and learn from it.
 
     Writes score, number of moves and largest exponent of the first pass, and advances the state.
+
+    Returns:
+        True if the game began at the start.
     """
-    board, rng = _first_board(net, state, me, pools)
+    board, from_start, rng = _first_board(net, play, state, me, pools)
     searching, rng = _plays_by_search(play, state, rng)
     start = int(np.int64(0))  # a plain 0 would have play_path compiled for it
     while True:
@@ -395,6 +409,7 @@ def _learn_game(
             break
         board = path.boards[start]
     state[me, RNG] = rng
+    return bool(from_start)
 
 
 @kernel
@@ -419,7 +434,7 @@ def self_play(
         state: one row for each thread, `uint64[threads, 6]`; advanced game by game, so that it
             always matches the weights.
         me: the row of this thread.
-        pools: for carousel shaping.
+        pools: boards at which games begin in the middle.
         path: workspace for one game.
         search: memory of the search of this thread; None if it plays no game.
         n_moves: moves after which to stop.
@@ -432,9 +447,7 @@ def self_play(
     end = state[me, MOVES] + np.uint64(n_moves)
     n_rows = 0
     while n_rows < len(rows) and state[me, MOVES] < end:
-        from_start = state[me, TURN] == 0
-        _learn_game(net, rule, play, state, me, pools, path, search, rows[n_rows])
-        if from_start:
+        if _learn_game(net, rule, play, state, me, pools, path, search, rows[n_rows]):
             n_rows += 1
             state[me, GAMES] += np.uint64(1)
     return n_rows

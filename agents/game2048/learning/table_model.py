@@ -49,7 +49,7 @@ class TableModel:
         check_full(net)
         self.network, self.size = net, net.size
         sums = np.zeros(2 * net.weights.size if rule == "tc" else 0, np.float32)
-        self._update = Update(sums, np.float32(rate), False, np.float32(0), 1)
+        self._update = Update(sums, np.float32(rate), np.float32(0), False, np.float32(0), 1)
 
     def estimate(self, boards: Words) -> Values:
         """Return the values of afterstates."""

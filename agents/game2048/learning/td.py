@@ -5,7 +5,7 @@ Each of the m table entries of an afterstate moves by the share `error / m` of i
 - TD: the fixed rate;
 - TC: its own rate `|E| / A`, where E sums the shares of the entry and A their absolute values
   (temporal coherence, Beal and Smith 1999; Jaskowski 2016): 1 at first and while all errors have
-  one sign, and less the more they cancel.
+  one sign, and less the more they cancel, but at least a floor.
 
 In the *printed form* of TC (Matsuzaki 2017) E and A sum the steps, that is the shares after their
 rate. An entry whose steps cancel once never moves again. It is an option to repeat that paper.
@@ -53,6 +53,7 @@ class Update(NamedTuple):
 
     sums: Weights  # TC: E and A of each weight, interleaved; TD: empty
     rate: np.float32
+    floor: np.float32  # the least rate of an entry by TC, as a share of `rate`
     printed: bool  # E and A sum the steps instead of the shares
     lam: np.float32
     excluded: int  # 1: no update toward a random move; 2: none of a random move's afterstate
@@ -116,7 +117,7 @@ def _coherent_step(rule: Update, index: Word, share: Value) -> Value:
     coherent, absolute = rule.sums[at], rule.sums[at + _1]
     step = rule.rate * share
     if absolute > 0:
-        step = rule.rate * (abs(coherent) / absolute) * share
+        step = rule.rate * max(abs(coherent) / absolute, rule.floor) * share
     summed = step if rule.printed else share
     rule.sums[at] = coherent + summed
     rule.sums[at + _1] = absolute + abs(summed)

@@ -256,6 +256,7 @@ def network(
     fixed_point: bool = False,
     downgrade: int | None = None,
     start_value: float = 0.0,
+    start_value_from: int = 0,
 ) -> Network:
     """Return a new network, zero or with equal weights in its first stage.
 
@@ -273,14 +274,16 @@ def network(
             tiles above the largest missing tile are halved, until none is as large (Guei, Chen
             and Wu 2021); by default no board is.
         start_value: the initial value of every board, optimistic if it is large (Guei, Chen and Wu
-            2021). Without promotion all stages start from it. It pays off in long forward
-            learning, or with restart and random moves; backward learning alone soon undoes it.
+            2021). Without promotion all stages start from it. In the paper it pays off after some
+            1e11 moves of forward learning; backward learning alone soon undoes it.
+        start_value_from: the tiles that begin the first stage with this value, those before it are
+            zero; by default all have it.
 
     Raises:
         ValueError: a wrong size; an unknown name, no tuple, or a tuple that is empty, has more than
             seven cells, a cell twice or a cell off the board; tiles not ascending in 4..32768, or
-            not tiles or sums of different ones; a start value beyond the weights' range; a flag
-            that is not a bool.
+            not tiles or sums of different ones; a start value beyond the weights' range, or
+            from tiles that begin no stage; a flag that is not a bool.
     """
     _check_flag("fixed_point", fixed_point)
     net = network_without_weights(
@@ -294,7 +297,7 @@ def network(
     )
     weights = np.zeros(net.n_weights, np.float32)
     net = net._replace(weights=weights, fixed=weights.view(np.int32) if fixed_point else net.fixed)
-    _set_start_value(net, start_value)
+    _set_start_value(net, start_value, start_value_from)
     return net
 
 
@@ -440,8 +443,11 @@ def n_weights(
     return n
 
 
-def _set_start_value(net: Network, value: float) -> None:
-    """Set the weights so that every board has this value."""
+def _set_start_value(net: Network, value: float, since: int) -> None:
+    """Set the weights so that boards of all stages from some tiles on have this value."""
+    begins = [0, *net.stage_tiles]
+    if whole(since) not in begins:
+        raise ValueError(f"start_value_from must be one of {begins}, got {shown(since)}")
     number = float(value) if isinstance(value, (float, np.floating)) else whole(value)
     if number is None:
         raise ValueError(f"start_value must be a number, got {shown(value)}")
@@ -451,9 +457,9 @@ def _set_start_value(net: Network, value: float) -> None:
         raise ValueError(f"start_value must be within the weights' range, got {shown(value)}")
     if number:
         memory = net.fixed if net.fixed.size else net.weights
-        memory[: net.stage_size if net.promote else None] = (
-            round(weight) if net.fixed.size else weight
-        )
+        start = begins.index(since) * net.stage_size
+        end = start + net.stage_size if net.promote else None
+        memory[start:end] = round(weight) if net.fixed.size else weight
 
 
 def _check_tuples(tuples: str | Sequence[Sequence[int]], size: tuple[int, int]) -> list[list[int]]:

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from afterstate.agents.config import from_dict, read
-from afterstate.agents.game2048.learning import ntuple_learner
+from afterstate.agents.game2048.learning import ntuple_learner, play_logs
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner, evaluate
 from afterstate.agents.game2048.learning.runs import NTupleRun, NTupleSettings
 from afterstate.agents.game2048.play import Games, play
@@ -154,6 +154,18 @@ def test_a_resumed_run_equals_an_uninterrupted_one(train: TrainingCommand) -> No
         comparable(row) for row in read_rows(straight)
     ]
     assert len(rows) == len(read_rows(straight)) + 1
+
+
+def test_a_run_with_games_from_a_log_is_resumed(train: TrainingCommand) -> None:
+    log = np.zeros(3, play_logs.MOVE)
+    log["board"] = [0x2111, 0x5431_0000_3211, 0x0765_0000_0001_0203]
+    np.save(train.folder / "log.npy", log)
+    settings = {**SETTINGS, "log": str(train.folder / "log.npy"), "learner": {"jump": 0.5}}
+    straight = train("--moves", "2e4", out="straight", settings=settings)
+    train("--moves", "7e3", out="resumed", settings=settings)
+    resumed = train("--moves", "2e4", "--resume", out="resumed", settings=settings)
+    assert_same_learner(load(straight), load(resumed))
+    assert 0 < load(resumed).n_games
 
 
 def test_resuming_a_finished_run_changes_nothing(train: TrainingCommand) -> None:
@@ -372,6 +384,10 @@ def with_learner(**settings: Any) -> dict[str, Any]:
         (with_learner(search_from=0.5), "search_from"),
         (with_learner(restart="10"), "restart"),
         (with_learner(rule=None), "rule"),
+        (with_learner(floor=-1), "floor"),
+        (with_learner(jump=0.5), "jump needs a log"),
+        (with_network(start_value_from=512), "start.value.from"),
+        ({"log": "nowhere.npy"}, r"nowhere\.npy"),
         (with_learner(momentum=0.9), "momentum"),
         ({"network": {"tuples": [[0]]}, "learner": {"carousel": True}}, "carousel|network"),
         *(({"seed": seed}, "seed") for seed in (-1, "one", 1.5, True, [1])),

@@ -21,7 +21,7 @@ from afterstate.leaderboard.games import (
 from afterstate.leaderboard.results import Result, front, result
 from afterstate.leaderboard.row_files import Row
 from afterstate.leaderboard.rows import games, missing, row_error
-from afterstate.leaderboard.tables import as_csv, pairs, table
+from afterstate.leaderboard.tables import as_csv, machines, pairs, table
 
 RANDOM = Entry("2048", "random", "random", {}, 2)
 SAMPLE = Entry("daihinmin", "the sample client", "daihinmin-sample", {}, 1)
@@ -145,6 +145,13 @@ def test_the_table_is_also_written_as_csv() -> None:
     assert float(rows[0]["mean"]) == 9050
     assert float(rows[1]["cpu_seconds_each"]) == 0.005
     assert rows[0]["machine"] == "an abacus"
+
+
+def test_the_note_names_the_machines_and_who_played_on_each() -> None:
+    fast, slow = (result(rows_2048([8], [4], name=name), 1) for name in ("fast", "slow"))
+    assert machines([fast, slow]) == "Times are CPU times of one core: an abacus."
+    slow = slow._replace(machine="a slide rule")
+    assert machines([slow, fast]).endswith(": a slide rule: slow; an abacus: fast.")
 
 
 def test_a_player_without_measurable_time_has_a_speed() -> None:

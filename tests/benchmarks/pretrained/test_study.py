@@ -6,16 +6,19 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("matplotlib")
 
 from afterstate.agents.config import from_dict
+from afterstate.agents.game2048.learning import play_logs
 from afterstate.agents.game2048.learning.runs import NTupleOptions, NTupleRun
 from afterstate.agents.training import __main__ as training
 from afterstate.envs import json_files
+from afterstate.envs.game2048.rules import cells
 from afterstate.leaderboard.row_files import Row
-from benchmarks.pretrained import curves, study
+from benchmarks.pretrained import study
 
 
 def row(mean: float, interval: float) -> Row:
@@ -29,7 +32,8 @@ def row(mean: float, interval: float) -> Row:
 def test_settings_are_those_of_learners(name: str) -> None:
     run = from_dict(study.RUNS[name]["settings"], NTupleRun)
     tiny = replace(run.network, tuples=[[0, 1]], size=(2, 2))
-    assert replace(run, network=tiny).new().n_moves == 0
+    learner = replace(run.learner, jump=0)
+    assert replace(run, network=tiny, learner=learner, log=None).new().n_moves == 0
     assert Path(study.file_name(name)).name == study.file_name(name)
 
 
@@ -49,6 +53,12 @@ def test_differences_are_from_the_run_that_lacks_the_setting() -> None:
     assert f"| restart | one stage | 1,200 ± 40 |  | {reached}" in study.table(runs)
 
 
+def test_late_scores_that_no_game_passes_are_blank() -> None:
+    line = {"score": 200_000, "games": 5, "expected": 1_234, "scored": 99_000}
+    table = study.late_table([{"setting": "restart", "lines": [line]}])
+    assert table.splitlines()[-1] == "| restart |  | 1,234 / 99,000 (5) |  |  |  |"
+
+
 def test_runs_of_other_lengths_are_not_compared() -> None:
     longer = {**row(1, 1), "n_moves": 2e9}
     with pytest.raises(ValueError, match=r"restart must have the moves and games of the other"):
@@ -63,11 +73,23 @@ def test_the_runs_are_compared_with_runs_of_one_setting_less() -> None:
 
 def test_a_figure_of_all_runs_has_a_line_of_its_own_for_each(tmp_path: Path) -> None:
     runs = {name: [row(1_000 + i, 30)] for i, name in enumerate(study.RUNS)}
-    curves.draw(runs, tmp_path / "curves.svg", ["1-ply"])
+    study.draw(runs, tmp_path / "curves.svg")
     drawn = (tmp_path / "curves.svg").read_text()
     assert all(f"<!-- {name} -->" in drawn for name in runs)
-    curves.draw(runs, tmp_path / "again.svg", ["1-ply"])
+    study.draw(runs, tmp_path / "again.svg")
     assert (tmp_path / "again.svg").read_text() == drawn
+
+
+def test_made_up_boards_have_a_32768_in_the_corner_and_two_to_five_small_tiles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(study, "N_MADE_UP", 500)
+    of_run = study.run_settings("stages, games from made-up boards", tmp_path / "runs")
+    boards = cells(play_logs.read_whole(of_run["log"])["board"]).reshape(-1, 16)
+    assert (boards[:, 0] == 15).all()
+    assert boards[:, 1:].max() == 7
+    assert set((boards[:, 1:] > 0).sum(1)) == {2, 3, 4, 5}
+    assert len(np.unique(boards, axis=0)) > 490
 
 
 def test_unknown_runs_are_named() -> None:
@@ -104,7 +126,7 @@ def test_a_run_is_learned_once_and_its_rows_kept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "out"), "--moves", "4000"]
-    words += ["--evaluate", "1:4", "--only", "restart"]
+    words += ["--evaluate", "1:4", "--late-games", "3", "--only", "restart"]
     study.main(words)
     rows = json_files.rows(tmp_path / "out" / "restart.jsonl")
     assert len(rows) == 4 and rows[-1]["n_moves"] >= 4_000
@@ -114,3 +136,5 @@ def test_a_run_is_learned_once_and_its_rows_kept(
     assert "| restart | " in capsys.readouterr().out
     assert rows[0]["threads"] == rows[0]["seed"] == 1 and "cpu" in rows[0]["machine"]
     assert '`{"learner": {"restart": 10}}`' in (tmp_path / "out" / "README.md").read_text()
+    (late,) = json_files.rows(tmp_path / "out" / "late_game.jsonl")
+    assert (late["setting"], late["games"]) == ("restart", 3)

@@ -187,7 +187,9 @@ def test_wrong_settings_are_refused(wrong: dict[str, Any]) -> None:
         ({"good": 0.5, "carousel": True}, "good is for backward"),
         ({"within_stage": True, "order": "forward"}, "within_stage is for backward"),
         ({"within_stage": True, "good": 0.5}, "within_stage is for backward"),
+        ({"good": 0.5, "jump": 0.5}, "good is for backward"),
         ({"carousel_stages": (16,)}, "carousel_stages needs carousel"),
+        ({"floor": 0.1, "rule": "td"}, "floor is for the rule tc"),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused(wrong: dict[str, Any], message: str) -> None:
@@ -200,6 +202,12 @@ def test_stages_of_the_carousel_must_be_those_of_the_network() -> None:
         NTupleLearner(
             network(TINY_4X4, stages=[16, 64]), NTupleSettings(carousel=True, carousel_stages=(32,))
         )
+
+
+def test_a_learner_that_jumps_needs_a_log() -> None:
+    learner = NTupleLearner(network(TINY_4X4), NTupleSettings(jump=0.5))
+    with pytest.raises(ValueError, match=r"jump needs a log, got 0\.5 without one"):
+        learner.play(100)
 
 
 # Threads

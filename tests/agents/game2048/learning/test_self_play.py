@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from afterstate.agents.game2048.learning import play_logs
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
 from afterstate.agents.game2048.learning.runs import NTupleSettings
 from afterstate.agents.game2048.learning.self_play import BEST, POOL, TURN, play_forward
@@ -21,6 +22,7 @@ from afterstate.agents.game2048.values.ntuple_network import Network, network
 from tests.oracles import game2048 as oracle
 from tests.oracles.ntuple import NaiveLearner, Step
 from tests.support.game2048.learning_checks import memory, name_of
+from tests.support.game2048.tuple_networks import drawn_boards, words
 
 FORWARD = NTupleSettings(order="forward")
 ALL_CELLS = [[0, 1, 4, 5]]  # of the 2x2 board
@@ -33,7 +35,7 @@ def pair(
     """Return a learner and a naive learner, which both search with expectimax."""
     state = int(np.random.default_rng(seed).integers(0, 2**64, dtype=np.uint64))
     learner = NTupleLearner(network(tuples, size, **options), settings, seed)
-    start_value = options.pop("start_value", 0)
+    start_value, _ = options.pop("start_value", 0), options.pop("start_value_from", 0)
     naive = NaiveLearner(settings, tuples, size, state, **options)
     if start_value:
         naive.weights[:] = memory(learner.network)
@@ -79,6 +81,7 @@ PLAIN = [
     NTupleSettings("td", "forward"),
     NTupleSettings(printed=True),
     NTupleSettings(printed=True, order="forward"),
+    NTupleSettings(floor=0.3),
 ]
 DELAYED = [
     NTupleSettings(order="forward", delay=3),
@@ -176,6 +179,7 @@ OPTIONS: list[dict[str, Any]] = [
     {"downgrade": 8},
     {"start_value": 40},
     {"start_value": 40, "stages": [8], "promote": True, "fixed_point": True},
+    {"start_value": 40, "start_value_from": 8, "stages": [4, 8, 16], "promote": True},
 ]
 KINDS = [
     NTupleSettings(),
@@ -234,7 +238,7 @@ def test_a_delayed_update_is_the_sum_of_the_errors_by_powers_of_lambda(
         drawn = np.random.default_rng(seed).normal(20, 10, 16**4)
         learner.network.weights[:] = naive.weights[:] = drawn
         path: list[Step] = []
-        naive.play_to_end(path, naive.first_board(), False)
+        naive.play_to_end(path, naive.first_board()[0], False)
         values = [*(float(naive.value(step.after)) for step in path), 0.0]
         rewards = [step.reward for step in path[1:]] + [0]
         errors = [rewards[t] + values[t + 1] - values[t] for t in range(len(path))]
@@ -353,7 +357,29 @@ def test_random_moves_are_those_of_a_random_player() -> None:
     assert abs(drawn.mean() - scores.mean()) < 4 * error
 
 
-# Carousel shaping
+# Games that begin in the middle
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        NTupleSettings(jump=0.5),
+        NTupleSettings(jump=0.3, restart=2, epsilon=0.1),
+        NTupleSettings(jump=0.5, order="forward"),
+        NTupleSettings(jump=0.4, carousel=True),
+        NTupleSettings(jump=1.0, search_share=0.5),
+    ],
+    ids=name_of,
+)
+def test_games_from_a_log_equal_the_naive_learners(settings: NTupleSettings) -> None:
+    learner, naive = pair(settings, SMALL_4X4, (4, 4), 7, stages=[16, 64])
+    log = np.zeros(20, play_logs.MOVE)
+    naive.log = drawn_boards(20)
+    log["board"] = words(naive.log)
+    learner = NTupleLearner(learner.network, settings, 7, log=log)
+    for _ in range(3):
+        play_both(learner, naive, 200)
+    assert (learner.n_games == 0) == (settings.jump == 1)
 
 
 @pytest.mark.parametrize("settings", CAROUSELS, ids=name_of)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,11 +26,13 @@ def rule(
     lam: float = 0.0,
     printed: bool = False,
     skip: str = "target",
+    floor: float = 0.0,
 ) -> Update:
     """Return a learning rule with new sums."""
     sums = np.zeros(2 * net.weights.size if name == "tc" else 0, np.float32)
     excluded = {"target": 1, "own": 2}[skip]
-    return Update(sums, np.float32(rate), printed, np.float32(lam), excluded)
+    numbers = np.float32(rate), np.float32(floor)
+    return Update(sums, *numbers, printed, np.float32(lam), excluded)
 
 
 def weight_table(net: Network) -> dict[int, float]:
@@ -327,11 +330,12 @@ def test_backward_learning_of_any_path_equals_the_naive_learners(
             printed=rng.random() < 0.3,
             skip=skip,
         )
+        if settings.rule == "tc":
+            settings = replace(settings, floor=rng.choice([0.0, 0.25]))
         net = network(tuples, size, **options)
         naive = NaiveLearner(settings, tuples, size, 0, **options)
-        learning_rule = rule(
-            net, settings.rule, settings.step_size, settings.lambda_, settings.printed, skip
-        )
+        numbers = settings.step_size, settings.lambda_
+        learning_rule = rule(net, settings.rule, *numbers, settings.printed, skip, settings.floor)
         for _ in range(2):
             steps = [
                 Step([], [rng.choices(range(6 + trial % 10), k=3) for _ in range(2)], *drawn)

@@ -187,6 +187,20 @@ def test_every_board_has_the_start_value_at_first(
     assert (later == (0 if options.get("promote") else first[0])).all()
 
 
+@pytest.mark.parametrize("promote", [False, True])
+def test_stages_before_the_first_one_with_a_start_value_are_zero(promote: bool) -> None:
+    net = network(
+        [[0, 1]], stages=[8, 16, 32], promote=promote, start_value=320, start_value_from=16
+    )
+    boards = np.array([0x21, 0x31, 0x41, 0x51], np.uint64)
+    assert estimate(net, boards).tolist() == [0, 0, 320, 320]
+
+
+def test_a_start_value_begins_with_a_stage() -> None:
+    with pytest.raises(ValueError, match=r"start_value_from must be one of \[0, 8\], got 16"):
+        network([[0, 1]], stages=[8], start_value=320, start_value_from=16)
+
+
 def test_a_start_value_may_be_negative() -> None:
     assert estimate(network([[0]], start_value=-8), 0x21) == -8
     assert estimate(network([[0]], start_value=-8, fixed_point=True), 0x21) == -8
