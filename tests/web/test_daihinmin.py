@@ -242,7 +242,7 @@ def test_a_play_for_an_earlier_match_is_not_made(server: Server) -> None:
     second.wait_until_thinking()
     refused = second.refused("2048/undo", turn=0)  # a refusal changes no game
     before = second.post("daihinmin/new", players=seats, seed=1001)
-    thread.join(10)
+    thread.join(60)
     assert refused == (409, "no move can be taken back")
     assert results == [(409, "the game has changed while the player was thinking")]
     status, text = watcher.refused("daihinmin/advance", turn=0)
