@@ -31,6 +31,9 @@ BASE, EARLY, JOINED = 4e9, 1e9, 14e9
 """Moves before `late`, which begins with the weights of `base`, before `early_end`, which begins
 with those of `early`, and before the network that is joined of `late` and `early_end`."""
 
+CHANGED = 7.85e9
+"""Moves after which `late_end` goes on with `late`, without restart and at a smaller rate."""
+
 SEARCHES = {
     "N-tuple network": "depth=1",
     "expectimax, 2-ply": "depth=2",
@@ -47,8 +50,16 @@ LEARNED = [(4e10, 324_710)]
 PLAYED = [(1e-3, 527_099), (0.05, 576_655), (1.0, 609_104)]
 """Scores of Jaskowski (2018) by seconds per move."""
 
-OPTIMISTIC = 412_785
-"""Greedy score of Guei, Chen and Wu (2021)."""
+OPTIMISTIC = {"Guei et al. 2021, 2e8 games": 412_785}
+"""Greedy scores that were published without the number of moves."""
+
+SEARCHED = {
+    "Guei et al. 2021, 3-ply": 563_316,
+    "Guei et al. 2021, 6-ply": 625_377,
+    "macroxue, 8-ply": 711_769,
+    "2048EndgameTablebase": 772_353,
+}
+"""Scores of searches that were published without the time per move."""
 
 
 class Point(NamedTuple):
@@ -99,20 +110,21 @@ def _curve(axis: Any, points: list[Point], label: str) -> None:
 
 def draw(runs: dict[str, list[Point]], path: Path) -> None:
     """Draw both curves."""
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), sharey=True)
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 5.5), layout="constrained")
     for name, points in runs.items():
         _curve(left, points, name)
-    left.axhline(OPTIMISTIC, color="grey", linestyle=":", label="Guei et al. 2021")
     plies = [f"expectimax, {depth}-ply" for depth in (2, 3, 4)]
     _curve(right, player_scores("N-tuple network", *plies), "package, 1-ply to 4-ply")
     _curve(right, player_scores("expectimax, 500 nodes"), "package, 500 nodes")
     _curve(right, player_scores("expectimax, 7-ply, cutoff 0.001"), "package, 7-ply, cutoff 0.001")
-    for axis, published in ((left, LEARNED), (right, PLAYED)):
+    for axis, published, levels in ((left, LEARNED, OPTIMISTIC), (right, PLAYED, SEARCHED)):
         axis.plot(*zip(*published, strict=True), "k^", label="Jaśkowski 2018")
+        for (name, score), line in zip(levels.items(), (":", "--", "-.", "-"), strict=False):
+            axis.axhline(score, color="grey", linewidth=1, linestyle=line, label=name)
         axis.set_xscale("log")
         axis.yaxis.set_major_formatter("{x:,.0f}")
         axis.grid(alpha=0.3)
-        axis.legend(loc="upper left" if axis is left else "lower right")
+        axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncol=2, fontsize="small")
     left.set(xlabel="moves learned", ylabel="mean score", title="greedy play")
     right.set(xlabel="seconds per move (ours: a busy Intel Xeon)", title="search")
     save(figure, path)
@@ -136,7 +148,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "joined": greedy_scores("joined", before=JOINED),
     }
     draw(runs, args.out)
-    for name, points in (("its first 4e9 moves", base), ("first network", base + late)):
+    parts = {
+        "first network": base + late,
+        "its first 4e9 moves": base,
+        "from there to 7.8e9": [each for each in late if each.x < CHANGED],
+        "from 7.8e9 on": [each for each in late if each.x > CHANGED],
+    }
+    for name, points in parts.items():
         print(f"{name}: {slope(points):,.0f} points for ten times as many moves")
 
 

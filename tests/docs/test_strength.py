@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("matplotlib")
+
 from afterstate.envs import json_files
+from benchmarks.pretrained import strength, study
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -48,31 +51,89 @@ def test_networks(page: str) -> None:
         assert f"| {last['mean']:,.0f} ± {last['interval']:,.0f} | {last['n_games']:,} |" in page
 
 
-def test_the_study(page: str) -> None:
-    ends = {}
-    for name in (
-        *("one_stage", "restart", "8x6_restart", "4x6+5x4_restart"),
-        *("stages", "stages_carousel", "stages_restart", "stages_carousel_restart"),
-        *("stages_by_sets_of_tiles_carousel", "lambda_0", "TD_at_the_rate_0.1"),
-        *("forward", "forward_delayed_by_3_moves", "forward_optimistic"),
-        "4x6+5x4_stages",
-    ):
-        ends[name] = json_files.rows(RESULTS / "study" / f"{name}.jsonl")[-1]
+def score(name: str, depth: str) -> int:
+    """Return the last score of a run of the study, rounded."""
+    last = json_files.rows(RESULTS / "study" / f"{study.file_name(name)}.jsonl")[-1]
+    return round(last[depth]["mean"])
 
-    def gain(name: str, against: str, depth: str) -> str:
-        """Return the gain of a run in thousands, as the page has it."""
-        return f"{abs(round(ends[name][depth]['mean'] - ends[against][depth]['mean'], -3)):,.0f}"
 
+def difference(name: str, against: str) -> list[int]:
+    """Return what a run scores more than another one, greedily and by 2-ply search."""
+    depths = "1-ply", "2-ply"
+    return [round(score(name, depth) - score(against, depth), -3) for depth in depths]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "better", "worse"),
+    [
+        ("(*restart*) is worth {} points greedily and {} by", "restart", "one stage"),
+        ("without restart are worth {} points greedily and {} by", "stages", "one stage"),
+        ("they lose {} points greedily and {} by", "restart", "stages, restart"),
+        ("with the carousel as well {} and {}.", "restart", "stages, carousel, restart"),
+        (
+            "score {} points less greedily, and {} less by",
+            *("stages, carousel", "stages by sets of tiles, carousel"),
+        ),
+        (
+            "the rate 0.1 loses {} points greedily and {} by",
+            *("one stage", "TD at the rate 0.1"),
+        ),
+        (
+            "8x6 instead of 4x6 tuples are worth {} points greedily and {} by",
+            "8x6, restart",
+            "restart",
+        ),
+        ("nearly as much: {} and {} ", "4x6+5x4, restart", "restart"),
+        ("these small tuples lose {} and {},", "stages", "4x6+5x4, stages"),
+        ("in one stage {} and {};", "one stage", "4x6+5x4"),
+    ],
+)
+def test_the_study(page: str, sentence: str, better: str, worse: str) -> None:
+    gains = difference(better, worse)
+    assert min(gains) > 0
+    assert sentence.format(*(f"{gain:,}" for gain in gains)) in " ".join(page.split())
+
+
+def test_differences_of_the_study_that_are_not_significant(page: str) -> None:
     text = " ".join(page.split())
-    for depth in ("1-ply", "2-ply"):
-        assert gain("restart", "one_stage", depth) in text
-        assert gain("8x6_restart", "restart", depth) in text
-        assert gain("4x6+5x4_restart", "restart", depth) in text
-        assert gain("stages", "one_stage", depth) in text
-        assert gain("stages_carousel", "stages", depth) in text
-        assert gain("stages_restart", "restart", depth) in text
-        assert gain("4x6+5x4_stages", "stages", depth) in text
-        assert gain("TD_at_the_rate_0.1", "one_stage", depth) in text
-        assert gain("forward", "one_stage", depth) in text
-        assert gain("stages_by_sets_of_tiles_carousel", "stages_carousel", depth) in text
-        assert gain("stages_carousel_restart", "restart", depth) in text
+    greedy, search = difference("stages, carousel", "stages")
+    assert f"{-greedy:,} points less greedily and {search:,} more by 2-ply search" in text
+    near = [
+        abs(difference(name, against)[0])
+        for name, against in (
+            ("lambda 0", "one stage"),
+            ("forward", "one stage"),
+            ("forward, delayed by 3 moves", "forward"),
+        )
+    ]
+    assert f"differ by {min(near):,} to {max(near):,} points greedily" in text
+    optimistic = round(score("forward, optimistic", "1-ply"), -3)
+    less, _ = difference("forward", "forward, optimistic")
+    assert f"scores {optimistic:,} after 1e9 moves, {less:,} less" in text
+
+
+def test_the_study_has_as_many_settings(page: str) -> None:
+    ended = sum(
+        (RESULTS / "study" / f"{study.file_name(name)}.jsonl").exists() for name in study.RUNS
+    )
+    assert f"{ended} of {len(study.RUNS)} settings, after 1e9" in page
+
+
+def test_slopes(page: str) -> None:
+    base, late = strength.greedy_scores("base"), strength.greedy_scores("late", strength.BASE)
+    whole = round(strength.slope(base + late), -3)
+    assert f"ten times as many moves are worth {whole:,.0f} points greedily" in " ".join(
+        page.split()
+    )
+
+
+def test_steps_of_the_late_game(page: str) -> None:
+    text = " ".join(page.split())
+    shares = []
+    for row in json_files.rows(RESULTS / "late_game.jsonl"):
+        games = {line["score"]: line["games"] for line in row["lines"]}
+        shares += [round(100 * (1 - games[s + 20_000] / games[s])) for s in (380_000, 620_000)]
+    assert f"380,000 points {shares[0]}% end before 400,000" in text
+    assert (
+        f"due, {shares[1]}% before 640,000; by 2-ply search {shares[2]}% and {shares[3]}%" in text
+    )
