@@ -54,7 +54,8 @@ def test_networks(page: str) -> None:
 def score(name: str, depth: str) -> int:
     """Return the last score of a run of the study, rounded."""
     last = json_files.rows(RESULTS / "study" / f"{study.file_name(name)}.jsonl")[-1]
-    return round(last[depth]["mean"])
+    mean: float = last[depth]["mean"]
+    return round(mean)
 
 
 def difference(name: str, against: str) -> list[int]:
