@@ -129,6 +129,8 @@ def last_row(folder: Path) -> Row:
 def copy_rows(path: Path, key: Row, folder: Path, *names: str) -> None:
     """Copy the rows of a run that has ended to a file of results, in place of earlier ones.
 
+    Rows of a run with more moves stay, so that a short trial does not replace them.
+
     Args:
         path: the file of results.
         key: what the rows of the run, and no others, have in common.
@@ -145,6 +147,10 @@ def copy_rows(path: Path, key: Row, folder: Path, *names: str) -> None:
     own = [i for i, row in enumerate(before) if key.items() <= row.items()]
     first = own[0] if own else len(before)
     others = [row for i, row in enumerate(before) if i not in own]
+    longest = max((before[i].get("n_moves", 0) for i in own), default=0)
+    if longest > max((row.get("n_moves", 0) for row in new), default=0):
+        print(f"{path} keeps the rows of a longer run; those of this one are in {folder}")
+        return
     json_files.write_rows(path, [*others[:first], *new, *others[first:]])
 
 

@@ -108,6 +108,15 @@ def test_rows_of_a_run_replace_its_own_and_no_others(tmp_path: Path) -> None:
     assert json_files.rows(path)[-1] == {"run": "c", "seed": 1, "n": 9}
 
 
+def test_rows_of_a_longer_run_stay(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, folder = tmp_path / "results" / "rows.jsonl", tmp_path / "run"
+    for n_moves, kept in ((100, 100), (50, 100), (200, 200)):
+        json_files.write_rows(folder / "rows.jsonl", [{"n_moves": 10}, {"n_moves": n_moves}])
+        harness.copy_rows(path, {"run": "a"}, folder, "rows.jsonl")
+        assert [row["n_moves"] for row in json_files.rows(path)] == [10, kept]
+    assert capsys.readouterr().out.startswith(f"{path} keeps the rows of a longer run; those of")
+
+
 def test_an_interrupted_learner_says_how_to_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
