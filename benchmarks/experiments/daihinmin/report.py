@@ -141,12 +141,11 @@ def verdict(claim: Claim, by_player: Mapping[str, Result]) -> str:
         return f"too few draws or runs for an interval ({points:+.1f})"
     is_significant = abs(points) > half
     if claim.equal:
-        same, apart = "no significant difference", "not reproduced: they differ"
-        word = apart if is_significant else same
+        word = "disagrees: they differ" if is_significant else "agrees: no significant difference"
     elif is_significant:
-        word = "reproduced" if points > 0 else "opposite"
+        word = "agrees" if points > 0 else "disagrees: the opposite"
     else:
-        word = "not significant"
+        word = "cannot tell: not significant"
     return f"{word} ({points:+.1f} ± {half:.1f})"
 
 

@@ -133,23 +133,26 @@ def test_the_error_of_a_gap_accounts_for_common_draws() -> None:
 def test_leads_of_equal_players_are_seldom_significant() -> None:
     claim = Claim(better="a", worse="b", says="")
     verdicts = [report.verdict(claim, report.results(correlated(20, 1, i))) for i in range(60)]
-    significant = sum(not verdict.startswith("not significant") for verdict in verdicts)
+    significant = sum(not verdict.startswith("cannot tell") for verdict in verdicts)
     assert 0 < significant < 6  # one in twenty is expected
 
 
 def test_a_claim_is_compared_with_its_interval() -> None:
     one, other = result(317, 323), result(306, 314, first=2)
     claim = Claim(better="x", worse="y", says="")
-    assert report.verdict(claim, {"x": one, "y": other}) == "not significant (+10.0 ± 10.0)"
+    assert (
+        report.verdict(claim, {"x": one, "y": other})
+        == "cannot tell: not significant (+10.0 ± 10.0)"
+    )
     assert report.verdict(claim, {"x": one}) == "not measured"
     far = result(286, 294, first=2)
-    assert report.verdict(claim, {"x": one, "y": far}) == "reproduced (+30.0 ± 10.0)"
-    assert report.verdict(claim, {"x": far, "y": one}) == "opposite (-30.0 ± 10.0)"
+    assert report.verdict(claim, {"x": one, "y": far}) == "agrees (+30.0 ± 10.0)"
+    assert report.verdict(claim, {"x": far, "y": one}) == "disagrees: the opposite (-30.0 ± 10.0)"
     single = report.verdict(claim, {"x": one, "y": result(290)})
     assert single == "too few draws or runs for an interval (+30.0)"
     equal = Claim(equal=("x", "y"), says="")
-    assert report.verdict(equal, {"x": one, "y": other}).startswith("no significant diff")
-    assert report.verdict(equal, {"x": one, "y": far}).startswith("not reproduced: they differ")
+    assert report.verdict(equal, {"x": one, "y": other}).startswith("agrees: no significant diff")
+    assert report.verdict(equal, {"x": one, "y": far}).startswith("disagrees: they differ")
 
 
 # Tables
@@ -304,7 +307,7 @@ def test_a_lead_over_several_runs_has_an_interval_over_runs() -> None:
     runs["y, seed 2"] = result(296, 296)
     half = 4.3027 * 8**0.5  # of 310 and 314, 292 and 296: standard errors of 2, two degrees (Welch)
     verdict = report.verdict(claim, runs)
-    assert verdict.startswith("reproduced (+18.0 ± ")
+    assert verdict.startswith("agrees (+18.0 ± ")
     assert float(verdict.split()[-1].strip(")")) == pytest.approx(half, abs=0.1)
     del runs["y, seed 2"]
     assert report.verdict(claim, runs) == "too few draws or runs for an interval (+20.0)"
