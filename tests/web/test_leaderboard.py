@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,6 +17,17 @@ from afterstate.web import choices, leaderboard
 pytestmark = pytest.mark.slow
 
 HAS_RESULTS = leaderboard.FOLDER.exists()
+
+
+@pytest.fixture(scope="module")
+def patient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server that gives players a minute: each process of a player loads torch, for seconds."""
+    server = Server(tmp_path_factory.mktemp("web"), "--seconds", "60")
+    try:
+        server.load()
+        yield server
+    finally:
+        server.end()
 
 
 @pytest.mark.skipif(not HAS_RESULTS, reason="needs the results of a checkout")
@@ -35,13 +46,10 @@ def test_a_row_is_replayed_from_its_seed(visitor: Visitor, name: str) -> None:
 
 
 @pytest.mark.skipif(not HAS_RESULTS, reason="needs the results of a checkout")
-def test_rows_of_networks_are_replayed(new_server: Callable[..., Server]) -> None:
-    """Each process of a player loads torch, which may take seconds."""
+def test_rows_of_networks_are_replayed(patient: Server) -> None:
     pytest.importorskip("torch")
-    server = new_server("--seconds", "60")
-    server.load()
     for name in ("DQN", "PPO", "policy network, 2 layers"):
-        replay(server.visitor(), name)
+        replay(patient.visitor(), name)
 
 
 def replay(visitor: Visitor, name: str) -> None:
@@ -61,12 +69,10 @@ def replay(visitor: Visitor, name: str) -> None:
 
 
 @pytest.mark.skipif(not HAS_RESULTS, reason="needs the results of a checkout")
-def test_games_of_a_cycle_are_played_again(new_server: Callable[..., Server]) -> None:
+def test_games_of_a_cycle_are_played_again(patient: Server) -> None:
     pytest.importorskip("torch")
-    server = new_server("--seconds", "60")
-    server.load()
     for number in (1, 40):
-        play_again(server.visitor(), number)
+        play_again(patient.visitor(), number)
 
 
 def play_again(visitor: Visitor, number: int) -> None:

@@ -345,11 +345,11 @@ def test_few_playouts_beat_four_sample_clients() -> None:
 def test_the_search_beats_its_policy() -> None:
     """Matches are short, since in long ones classes carry luck from game to game."""
     points = 0.0
-    for seed in range(20):
+    for seed in range(10):
         others = [PolicyAgent(seed=i) for i in range(4)]
         *_, match = play_match([MonteCarloAgent(300, seed=seed), *others], 10, seed=seed)
         points += match["points"][0]
-    assert points > 200 * 3.3
+    assert points > 100 * 3.3
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,7 @@ def wait_for_matches(server: Serving, visitors: list[Visitor], n: int) -> None:
 
 @pytest.mark.parametrize(
     "n",
-    [pytest.param(100, marks=pytest.mark.slow), pytest.param(1000, marks=pytest.mark.exhaustive)],
+    [pytest.param(50, marks=pytest.mark.slow), pytest.param(1000, marks=pytest.mark.exhaustive)],
 )
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="this system has no /proc")
 def test_memory_does_not_grow_over_many_matches(tmp_path: Path, n: int) -> None:
