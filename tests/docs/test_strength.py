@@ -84,6 +84,7 @@ def difference(name: str, against: str) -> list[int]:
             "8x6, restart",
             "restart",
         ),
+        ("tuples are worth as much, {} and {}.", "8x6", "one stage"),
         ("nearly as much: {} and {} ", "4x6+5x4, restart", "restart"),
         ("these small tuples lose {} and {},", "stages", "4x6+5x4, stages"),
         ("in one stage {} and {};", "one stage", "4x6+5x4"),
