@@ -72,6 +72,10 @@ def difference(name: str, against: str) -> list[int]:
         ("they lose {} points greedily and {} by", "restart", "stages, restart"),
         ("with the carousel as well {} and {}.", "restart", "stages, carousel, restart"),
         (
+            "score {} points less greedily and {} less by",
+            *("stages, carousel", "stages, carousel, within stages"),
+        ),
+        (
             "score {} points less greedily, and {} less by",
             *("stages, carousel", "stages by sets of tiles, carousel"),
         ),
