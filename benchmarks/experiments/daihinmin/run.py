@@ -58,7 +58,7 @@ RESULTS = Path(__file__).parents[2] / "results" / "experiments" / "daihinmin"
 GAMES = 100
 """Games of a set."""
 OPTIONS = {
-    "only": ("train",),
+    **dict.fromkeys(("only", "threads"), ("train",)),
     **dict.fromkeys(("jobs", "backend", "hours"), ("train", "play")),
     **dict.fromkeys(("draws", "self_play"), ("play",)),
 }
@@ -94,6 +94,8 @@ class Args:
     """Hours after which no more generations or draws begin; by default there is no limit."""
     device: str = "cpu"
     """Device on which networks learn and play: cpu or cuda."""
+    threads: Count = 1
+    """CPU threads of each network that learns."""
 
     @property
     def workers(self) -> Workers:
@@ -131,7 +133,6 @@ def train_run(
         workers: processes that play the games to learn from.
         end: time at which no more generations are begun.
     """
-    torch.set_num_threads(1)
     total, out = experiment.generations, run_folder(folder, name)
     options = RankOptions(
         out,
@@ -141,6 +142,7 @@ def train_run(
         jobs=workers.jobs or 1,
         backend=workers.backend,
         device=args.device,
+        threads=args.threads,
     )
     run = experiment.runs(args.repeats)[name]
     trainee = cast(RankTraining, training.start(run, options)[0])

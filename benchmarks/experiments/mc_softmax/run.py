@@ -90,6 +90,8 @@ class Args:
     """Place of the processes: this machine, or a Ray cluster."""
     hours: Positive | None = None
     """Hours after which no more players or learners begin; by default there is no limit."""
+    threads: Count = 1
+    """CPU threads of each neural network that learns."""
 
     @property
     def workers(self) -> Workers:
@@ -259,17 +261,17 @@ def learn(args: Args) -> None:
     """Train learners to their number of moves, and copy the rows of each that has ended."""
     selected = select_groups(load_settings()["learners"], args.only)
     plans = [plan for plan in learners(args.repeats) if plan.experiment in selected]
-    calls = [functools.partial(learn_by_plan, args.runs, plan) for plan in plans]
+    calls = [functools.partial(learn_by_plan, args.runs, plan, args.threads) for plan in plans]
     path = RESULTS / report.FILES["learners"]
     for plan in results(calls, args.workers, args.hours, "learners", save=True):
         copy_rows(path, key_of(plan), folder(args.runs, plan), "rows.jsonl", "search_play.jsonl")
 
 
-def learn_by_plan(runs: Path, plan: LearnerPlan) -> LearnerPlan:
+def learn_by_plan(runs: Path, plan: LearnerPlan, threads: int = 1) -> LearnerPlan:
     """Train a learner to its number of moves, play games by its search, and return the plan."""
     place = folder(runs, plan)
     print(f"{place.name}:", file=sys.stderr)
-    learn_until_end(place, plan)
+    learn_until_end(place, plan, threads)
     play_by_search(place, plan)
     return plan
 
@@ -279,7 +281,7 @@ def key_of(plan: LearnerPlan) -> Row:
     return {"experiment": plan.experiment, "run": plan.run, "seed": plan.seed}
 
 
-def learn_until_end(place: Path, plan: LearnerPlan) -> None:
+def learn_until_end(place: Path, plan: LearnerPlan, threads: int = 1) -> None:
     """Train a learner to its number of moves, or until its values diverge."""
     last = last_row(place)
     if "diverged" in last or last.get("n_moves", 0) >= plan.moves:
@@ -287,9 +289,11 @@ def learn_until_end(place: Path, plan: LearnerPlan) -> None:
     if "start" in plan.settings:
         check_network("ntuple")
     record_settings(place / "config.json", plan.settings)
-    moves, every = int(plan.moves), int(plan.every)
+    is_neural = from_dict(plan.settings, SearchValueRun).is_neural
+    options = {"moves": int(plan.moves), "evaluate_every": int(plan.every)}
+    options["threads"] = threads if is_neural else 1
     try:
-        train("search", plan.settings, place, moves=moves, evaluate_every=every)
+        train("search", plan.settings, place, **options)
     except ArithmeticError as error:  # it diverged
         print(error, file=sys.stderr)
 
@@ -333,7 +337,7 @@ COMMANDS = {
     "report": write_report,
 }
 OPTIONS = {
-    "repeats": ("learn",),
+    **dict.fromkeys(("repeats", "threads"), ("learn",)),
     **dict.fromkeys(("only", "jobs", "backend", "hours"), ("regrets", "scores", "learn")),
 }
 """The commands that use an option, where not all do."""

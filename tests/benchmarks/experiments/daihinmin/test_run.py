@@ -17,6 +17,7 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("pandas")
 
 import pandas as pd
+import torch
 from torch import nn
 
 from afterstate.agents.config import from_dict
@@ -273,13 +274,15 @@ def test_a_tiny_experiment_from_training_to_its_figure(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("one_thread")
 def test_networks_of_several_seeds_play_and_their_runs_are_compared(
     tiny: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runs = ["--runs", str(tiny / "runs"), "--repeats", "2"]
     run.main(["tiny", "train", *runs, "--hours", "1e-12"])
     assert not (tiny / "runs").exists()
-    run.main(["tiny", "train", *runs, "--only", "small"])
+    run.main(["tiny", "train", *runs, "--only", "small", "--threads", "2"])
+    assert torch.get_num_threads() == 2
     folders = [tiny / "runs" / "tiny" / name for name in ("small", "small_seed_2")]
     assert sorted((tiny / "runs" / "tiny").iterdir()) == folders
     first, second = (json_files.rows(folder / "rows.jsonl")[0]["loss"] for folder in folders)

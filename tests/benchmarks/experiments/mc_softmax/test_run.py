@@ -19,6 +19,7 @@ pytest.importorskip("safetensors")
 pytest.importorskip("torch")
 pytest.importorskip("tqdm")
 
+import torch
 from torch import Tensor, nn
 
 from afterstate import agents
@@ -351,13 +352,15 @@ class Tiny(nn.Module):
         return values[:, 0]
 
 
+@pytest.mark.usefixtures("one_thread")
 def test_a_learned_neural_network_plays_by_its_search(
     tiny: Experiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(value_net.NETWORKS, "Tiny", Tiny)
     plan = tiny.settings["learners"]["experiment 1"]
     plan["base"]["network"], plan["runs"] = {"name": "Tiny"}, {"net": {"moves": 4}}
-    tiny.main("learn")
+    tiny.main("learn", "--threads", "2")
+    assert torch.get_num_threads() == 2
     *_, last, searched = tiny.rows("learning")
     learned = value_net.load(tiny.runs / "experiment_1,_net,_seed_1" / "net.safetensors")
     player = MCSoftmaxAgent(
