@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from io import StringIO
 from itertools import pairwise
 from pathlib import Path
@@ -22,7 +22,9 @@ def write(results: Sequence[Result], game: str, folder: Path) -> str:
     ranked = sorted(results, key=lambda each: -each.points)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{game}.csv").write_text(as_csv(ranked), encoding="utf-8")
-    (folder / f"{game}_pairs.csv").write_text(pairs(ranked), encoding="utf-8")
+    for name, (head, cell) in PAIRS.items():
+        text = pairs(ranked, head, cell)
+        (folder / f"{game}_{name}.csv").write_text(text, encoding="utf-8")
     drawn = [f"![{name}]({path.name})" for name, path in draw(ranked, game, folder).items()]
     text = "\n\n".join([table(ranked, game), note(ranked, game), *drawn]) + "\n"
     (folder / f"{game}.md").write_text(text, encoding="utf-8")
@@ -41,7 +43,10 @@ def table(ranked: Sequence[Result], game: str) -> str:
 def note(ranked: Sequence[Result], game: str) -> str:
     """Return the text below a table."""
     text = NOTES[game].format(opponents=", ".join(OPPONENTS))
-    files = f"[All numbers]({game}.csv); [share of seeds won, by pair]({game}_pairs.csv)."
+    files = (
+        f"[All numbers]({game}.csv); by pair, on the seeds of both: [share of seeds won]"
+        f"({game}_pairs.csv) and [mean difference with its 95% interval]({game}_differences.csv)."
+    )
     return f"{text} {machines(ranked)} {files}"
 
 
@@ -49,7 +54,7 @@ def machines(ranked: Sequence[Result]) -> str:
     """Return the sentence that says which machines played; with several, which players on each."""
     names: dict[str, list[str]] = {}
     for each in sorted(ranked, key=lambda each: each.machine):
-        names.setdefault(each.machine, []).append(each.name)
+        names.setdefault(each.machine, []).append(f"*{each.name}*")
     if len(names) == 1:
         return f"Times are CPU times of one core: {next(iter(names))}."
     parts = "; ".join(f"{machine}: {', '.join(players)}" for machine, players in names.items())
@@ -170,19 +175,38 @@ def as_csv(ranked: Sequence[Result]) -> str:
     return text.getvalue()
 
 
-def pairs(ranked: Sequence[Result]) -> str:
-    """Return the share of common seeds that each player wins against each other; ties are half."""
+def pairs(ranked: Sequence[Result], head: str, cell: Callable[[Sequence[float]], str]) -> str:
+    """Return a table of all pairs of players, as comma-separated values.
+
+    Args:
+        ranked: the players.
+        head: what the first player of a pair, whose name is to the left, has more or less.
+        cell: the text of a pair, by the differences of points on the seeds of both.
+    """
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["more points than", *(each.name for each in ranked)])
+    writer.writerow([head, *(each.name for each in ranked)])
     for one in ranked:
-        writer.writerow([one.name, *(_ahead(one, other) for other in ranked)])
+        cells = ["" if other is one else cell(_differences(one, other)) for other in ranked]
+        writer.writerow([one.name, *cells])
     return text.getvalue()
 
 
-def _ahead(one: Result, other: Result) -> str:
-    """Return the share of common seeds on which one player has more points than another."""
-    if one is other:
+def share_won(differences: Sequence[float]) -> str:
+    """Return the share of positive differences; ties are half."""
+    return f"{np.mean(np.heaviside(differences, 0.5)):.3f}" if differences else ""
+
+
+def mean_difference(differences: Sequence[float]) -> str:
+    """Return the mean with half of its 95% interval, from two differences on."""
+    if len(differences) < 2:
         return ""
-    both = _differences(one, other)
-    return f"{np.mean(np.heaviside(both, 0.5)):.3f}" if both else ""
+    half = 1.96 * np.std(differences, ddof=1) / len(differences) ** 0.5
+    return f"{np.mean(differences):.1f} ± {half:.1f}"
+
+
+PAIRS = {
+    "pairs": ("more points than", share_won),
+    "differences": ("points more than", mean_difference),
+}
+"""The tables of all pairs, by the ends of their names, with head and cell: see `pairs`."""

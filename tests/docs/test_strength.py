@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,19 @@ def test_the_study_has_as_many_settings(page: str) -> None:
         (RESULTS / "study" / f"{study.file_name(name)}.jsonl").exists() for name in study.RUNS
     )
     assert f"{ended} of {len(study.RUNS)} settings, after 1e9" in page
+
+
+def test_differences_of_searches(page: str) -> None:
+    path = RESULTS / "leaderboard" / "2048_differences.csv"
+    rows = csv.DictReader(path.read_text(encoding="utf-8").splitlines())
+    four_plies = next(row for row in rows if row["points more than"] == "expectimax, 4-ply")
+    text = " ".join(page.split())
+    for sentence, other in (
+        ("That is {} less than 4-ply search", "expectimax, 7-ply, cutoff 0.001"),
+        ("4-ply against 3-ply is +{} (", "expectimax, 3-ply"),
+    ):
+        mean, half = (round(float(part), -3) for part in four_plies[other].split(" ± "))
+        assert sentence.format(f"{mean:,.0f} ± {half:,.0f}") in text
 
 
 def test_slopes(page: str) -> None:

@@ -21,7 +21,7 @@ from afterstate.leaderboard.games import (
 from afterstate.leaderboard.results import Result, front, result
 from afterstate.leaderboard.row_files import Row
 from afterstate.leaderboard.rows import games, missing, row_error
-from afterstate.leaderboard.tables import as_csv, machines, pairs, table
+from afterstate.leaderboard.tables import PAIRS, as_csv, machines, pairs, table
 
 RANDOM = Entry("2048", "random", "random", {}, 2)
 SAMPLE = Entry("daihinmin", "the sample client", "daihinmin-sample", {}, 1)
@@ -151,7 +151,7 @@ def test_the_note_names_the_machines_and_who_played_on_each() -> None:
     fast, slow = (result(rows_2048([8], [4], name=name), 1) for name in ("fast", "slow"))
     assert machines([fast, slow]) == "Times are CPU times of one core: an abacus."
     slow = slow._replace(machine="a slide rule")
-    assert machines([slow, fast]).endswith(": a slide rule: slow; an abacus: fast.")
+    assert machines([slow, fast]).endswith(": a slide rule: *slow*; an abacus: *fast*.")
 
 
 def test_a_player_without_measurable_time_has_a_speed() -> None:
@@ -162,11 +162,19 @@ def test_a_player_without_measurable_time_has_a_speed() -> None:
 def test_pairs_are_compared_on_the_seeds_of_both() -> None:
     one = result(rows_2048([10, 20, 30, 40], [2] * 4, name="one"), 4)
     other = result(rows_2048([10, 5, 60], [2] * 3, name="other"), 3)
-    assert pairs([one, other]).splitlines() == [
+    assert pairs([one, other], *PAIRS["pairs"]).splitlines() == [
         "more points than,one,other",
         "one,,0.500",  # a tie, a win and a loss
         "other,0.500,",
     ]
+    half = 1.96 * 525**0.5 / 3**0.5  # of 0, 15 and -30
+    assert pairs([one, other], *PAIRS["differences"]).splitlines() == [
+        "points more than,one,other",
+        f"one,,-5.0 ± {half:.1f}",
+        f"other,5.0 ± {half:.1f},",
+    ]
+    single = result(rows_2048([10], [2], name="single"), 1)
+    assert pairs([one, single], *PAIRS["differences"]).splitlines()[1] == "one,,"
 
 
 def test_the_front_has_those_that_no_faster_player_reaches() -> None:
