@@ -147,11 +147,15 @@ def copy_rows(path: Path, key: Row, folder: Path, *names: str) -> None:
     own = [i for i, row in enumerate(before) if key.items() <= row.items()]
     first = own[0] if own else len(before)
     others = [row for i, row in enumerate(before) if i not in own]
-    longest = max((before[i].get("n_moves", 0) for i in own), default=0)
-    if longest > max((row.get("n_moves", 0) for row in new), default=0):
+    if _most_moves([before[i] for i in own]) > _most_moves(new):
         print(f"{path} keeps the rows of a longer run; those of this one are in {folder}")
         return
     json_files.write_rows(path, [*others[:first], *new, *others[first:]])
+
+
+def _most_moves(rows: Iterable[Row]) -> int:
+    """Return the largest number of moves of rows, 0 if none has one."""
+    return max((row.get("n_moves", 0) for row in rows), default=0)
 
 
 INTERVALS = "Intervals are over games, and where there are several runs over these."

@@ -63,9 +63,9 @@ def points(rows: Sequence[Row], name: str) -> Iterator[tuple[float, float, float
             yield row["n_moves"], value, 0
 
 
-def draw(runs: dict[str, list[Row]], out: Path, names: Sequence[str] = ()) -> None:
-    """Draw the panels of quantities, by default all, to a file."""
-    names = names or panels(runs)
+def draw(runs: dict[str, list[Row]], out: Path) -> None:
+    """Draw the panels of all quantities to a file."""
+    names = panels(runs)
     size = (4.6 * len(names) + 2.5, max(3.6, 0.24 * len(runs)))
     figure, axes = plt.subplots(1, len(names), figsize=size, layout="constrained", squeeze=False)
     lines: dict[str, Any] = {}

@@ -96,6 +96,12 @@ def lines(net: Network, depth: int, n_games: int) -> list[dict[str, Any]]:
     ]
 
 
+def measure(net: Network, depth: int, n_games: int) -> dict[str, Any]:
+    """Return the row of a network: its hash, depth, number of games, lines and machine."""
+    row = {"weights": fingerprint(net), "depth": depth, "games": n_games}
+    return {**row, "lines": lines(net, depth, n_games), "machine": machine()}
+
+
 @settings
 class Args:
     """Compare what a network expects to score late in games with what it scores."""
@@ -113,19 +119,11 @@ class Args:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
     args = parse(Args, "python -m benchmarks.pretrained.late_game", arguments)
-    net = network_of(args.player)
-    measured = lines(net, args.depth, args.games)
+    row = measure(network_of(args.player), args.depth, args.games)
     print(f"{'score':>9} {'games':>7} {'expected':>9} {'scored':>9}")
-    for line in measured:
+    for line in row["lines"]:
         print(f"{line['score']:9,} {line['games']:7,} {line['expected']:9,} {line['scored']:9,}")
-    row = {
-        "player": args.player,
-        "weights": fingerprint(net),
-        "depth": args.depth,
-        "games": args.games,
-        "lines": measured,
-    }
-    json_files.append(args.out, [{**row, "machine": machine()}])
+    json_files.append(args.out, [{"player": args.player, **row}])
 
 
 if __name__ == "__main__":

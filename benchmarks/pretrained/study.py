@@ -25,12 +25,11 @@ from matplotlib import pyplot as plt
 from afterstate.agents.config import Count, settings
 from afterstate.agents.game2048.learning.play_logs import MOVE
 from afterstate.agents.training.commands import markdown
-from afterstate.envs import json_files
+from afterstate.envs import durable_files, json_files
 from afterstate.envs.commands import parse, run_process
 from afterstate.envs.game2048.rules import words
 from afterstate.envs.messages import listed, shown
 from afterstate.leaderboard import figures
-from afterstate.leaderboard.games import fingerprint
 from afterstate.leaderboard.machine import machine
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.harness import train, write_log
@@ -99,7 +98,8 @@ def write_made_up(path: Path) -> None:
     boards[:, 1:] = np.where(has_tile, rng.integers(1, 8, order.shape), 0)
     log = np.zeros(N_MADE_UP, MOVE)
     log["board"] = words(boards.reshape(-1, 4, 4))
-    np.save(path, log)
+    with durable_files.replace(path) as opened:
+        np.save(opened, log)
 
 
 LOGS = {"searched.npy": write_searched, "made_up.npy": write_made_up}
@@ -134,10 +134,8 @@ def measure_late_game(name: str, args: Args) -> None:
     file, results = args.runs / file_name(name) / "learner.npz", args.out / LATE_GAME
     if not file.exists() or any(row["setting"] == name for row in json_files.rows(results)):
         return
-    net, n_games = network_of(str(file)), args.late_games
-    row = {"setting": name, "weights": fingerprint(net), "games": n_games}
-    lines = late_game.lines(net, 1, n_games)
-    json_files.append(results, [{**row, "lines": lines, "machine": machine()}])
+    row = late_game.measure(network_of(str(file)), 1, args.late_games)
+    json_files.append(results, [{"setting": name, **row}])
 
 
 def ended(args: Args) -> dict[str, list[Row]]:

@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("matplotlib")
 
 from afterstate.envs import json_files
+from afterstate.leaderboard.row_files import Row
 from benchmarks.pretrained import strength, study
 
 ROOT = Path(__file__).parents[2]
@@ -53,10 +54,15 @@ def test_networks(page: str) -> None:
         assert f"| {last['mean']:,.0f} ± {last['interval']:,.0f} | {last['n_games']:,} |" in page
 
 
+def last_row(name: str) -> Row:
+    """Return the last row of a run of the study."""
+    row: Row = json_files.rows(RESULTS / "study" / f"{study.file_name(name)}.jsonl")[-1]
+    return row
+
+
 def score(name: str, depth: str) -> int:
     """Return the last score of a run of the study, rounded."""
-    last = json_files.rows(RESULTS / "study" / f"{study.file_name(name)}.jsonl")[-1]
-    mean: float = last[depth]["mean"]
+    mean: float = last_row(name)[depth]["mean"]
     return round(mean)
 
 
@@ -115,12 +121,9 @@ def test_differences_of_the_study_that_are_not_significant(page: str) -> None:
         )
     ]
     assert f"differ by {min(near):,} to {max(near):,} points greedily" in text
-    last = [
-        json_files.rows(RESULTS / "study" / f"{study.file_name(name)}.jsonl")[-1]
-        for name in ("stages by sets of tiles, carousel", "late stages, carousel")
-    ]
+    sets, tiles = "stages by sets of tiles, carousel", "late stages, carousel"
     for depth in ("1-ply", "2-ply"):  # "score as much as"
-        one, other = (row[depth] for row in last)
+        one, other = (last_row(name)[depth] for name in (sets, tiles))
         assert abs(one["mean"] - other["mean"]) < math.hypot(one["interval"], other["interval"])
     optimistic = round(score("forward, optimistic", "1-ply"), -3)
     less, _ = difference("forward", "forward, optimistic")

@@ -35,7 +35,7 @@ def running() -> Iterator[Any]:
         browser.close()
 
 
-def eventually(page: Any, is_true: Callable[[], bool], seconds: float = 30) -> bool:
+def eventually(page: Any, is_true: Callable[[], bool], seconds: float = PATIENCE / 1000) -> bool:
     """Return True as soon as a condition holds, False if it does not within some seconds."""
     end = time.monotonic() + seconds
     while not is_true():

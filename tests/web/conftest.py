@@ -112,15 +112,22 @@ class Server:
             visitor.client.close()
 
 
+@contextlib.contextmanager
+def loaded(folder: Path, *options: str) -> Iterator[Server]:
+    """A server whose players are loaded, stopped at the end."""
+    server = Server(folder, *options)
+    try:
+        server.load()
+        yield server
+    finally:
+        server.end()
+
+
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server that all tests share."""
-    running = Server(tmp_path_factory.mktemp("web"), "--seconds", "4")
-    try:
-        running.load()
-        yield running
-    finally:
-        running.end()
+    with loaded(tmp_path_factory.mktemp("web"), "--seconds", "4") as server:
+        yield server
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from afterstate.leaderboard import games
-from tests.web.conftest import Server, Visitor, httpx
+from tests.web.conftest import Server, Visitor, httpx, loaded
 
 pytest.importorskip("fastapi")
 
@@ -22,12 +22,8 @@ HAS_RESULTS = leaderboard.FOLDER.exists()
 @pytest.fixture(scope="module")
 def patient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server that gives players a minute: each process of a player loads torch, for seconds."""
-    server = Server(tmp_path_factory.mktemp("web"), "--seconds", "60")
-    try:
-        server.load()
+    with loaded(tmp_path_factory.mktemp("web"), "--seconds", "60") as server:
         yield server
-    finally:
-        server.end()
 
 
 @pytest.mark.skipif(not HAS_RESULTS, reason="needs the results of a checkout")

@@ -45,6 +45,13 @@ DEFAULT_RATES = {"tc": 1.0, "td": 0.1}
 """Step sizes of the rules."""
 
 
+def _read_log(path: str | Path | None) -> Moves | None:
+    """Return the moves of a play log, None without one: see `play_logs.read_whole`."""
+    from afterstate.agents.game2048.learning import play_logs
+
+    return None if path is None else play_logs.read_whole(path)
+
+
 # N-tuple networks
 
 
@@ -222,7 +229,7 @@ class NTupleRun:
         """
         from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
 
-        net, log = self.network.new(), self.read_log()
+        net, log = self.network.new(), _read_log(self.log)
         learner = NTupleLearner(net, self.learner, self.seed, threads, log)
         ends = [each.begin for each in self.start[1:]]
         for start, end in zip(self.start, [*ends, None], strict=False):
@@ -230,17 +237,6 @@ class NTupleRun:
             learner.start_from(other, start.begin, end, weights=start.weights)
             del other  # before the next file is read
         return learner
-
-    def read_log(self) -> Moves | None:
-        """Return the moves of the log, None without one.
-
-        Raises:
-            OSError: it cannot be read.
-            ValueError: it is not a play log, or is damaged.
-        """
-        from afterstate.agents.game2048.learning import play_logs
-
-        return None if self.log is None else play_logs.read_whole(self.log)
 
     def resume(self, path: Path, threads: int = 1) -> NTupleLearner:
         """Return the learner of a file, with the learner's settings of this run.
@@ -253,7 +249,7 @@ class NTupleRun:
         from afterstate.agents.game2048.values.ntuple_file import pack_network
 
         net = self.network.new(start_value=0)  # allocates no memory page of the weights
-        learner = NTupleLearner.load(path, self.read_log())
+        learner = NTupleLearner.load(path, _read_log(self.log))
         if pack_network(net)[0] != pack_network(learner.network)[0]:
             raise ValueError(f"{path} has another network than the settings")
         learner.settings, learner.threads = self.learner, threads
@@ -353,7 +349,6 @@ class ValueRun(_NeuralRun):
             ValueError: a wrong network or device.
         """
         from afterstate.agents import nets
-        from afterstate.agents.game2048.learning import play_logs
         from afterstate.agents.game2048.learning.value_td import ValueLearner
         from afterstate.agents.game2048.values.value_net import network
 
@@ -361,8 +356,7 @@ class ValueRun(_NeuralRun):
         with nets.seeded(self.seed):
             options: dict[str, Any] = {"name": "CNN22", **self.network}
             net = network(**options).to(device)
-        log = None if self.log is None else play_logs.read_whole(self.log)
-        return ValueLearner(net, self.learner, self.seed, log)
+        return ValueLearner(net, self.learner, self.seed, _read_log(self.log))
 
     def check(self, options: NeuralOptions) -> None:
         """Raise ValueError for evaluation games that search too deep."""

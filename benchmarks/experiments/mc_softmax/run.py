@@ -267,7 +267,7 @@ def learn(args: Args) -> None:
         copy_rows(path, key_of(plan), folder(args.runs, plan), "rows.jsonl", "search_play.jsonl")
 
 
-def learn_by_plan(runs: Path, plan: LearnerPlan, threads: int = 1) -> LearnerPlan:
+def learn_by_plan(runs: Path, plan: LearnerPlan, threads: int) -> LearnerPlan:
     """Train a learner to its number of moves, play games by its search, and return the plan."""
     place = folder(runs, plan)
     print(f"{place.name}:", file=sys.stderr)
@@ -281,7 +281,7 @@ def key_of(plan: LearnerPlan) -> Row:
     return {"experiment": plan.experiment, "run": plan.run, "seed": plan.seed}
 
 
-def learn_until_end(place: Path, plan: LearnerPlan, threads: int = 1) -> None:
+def learn_until_end(place: Path, plan: LearnerPlan, threads: int) -> None:
     """Train a learner to its number of moves, or until its values diverge."""
     last = last_row(place)
     if "diverged" in last or last.get("n_moves", 0) >= plan.moves:

@@ -19,6 +19,8 @@ pytestmark = [pytest.mark.slow, *needs_browser]
 
 DATA = Path(__file__).parents[2] / "data" / "daihinmin"
 Open = Callable[..., Any]
+CURVE = "fetch('/api/learn').then(async (answer) => (await answer.json()).curve)"
+"""Learning curve that the server knows of the visitor's network."""
 
 
 def board(page: Any) -> str:
@@ -549,12 +551,16 @@ def test_a_network_is_replaced_only_if_agreed(open_page: Open) -> None:
     page.wait_for_selector("text=mean score of the last", timeout=120_000)
     sync_api.expect(page.get_by_role("button", name="Learn on")).to_be_enabled(timeout=60_000)
     assert not asked
+    learned = page.evaluate(CURVE)
     for n_starts in (1, 2):
         with page.expect_event("dialog"):
             start.click()
         assert asked == ["Replace the network that has learned?"] * n_starts
         page.wait_for_timeout(300)
         assert len(starts) == n_starts
+        if n_starts == 1:
+            assert page.evaluate(CURVE) == learned
+    assert eventually(page, lambda: page.evaluate(CURVE) != learned)
 
 
 def test_a_network_without_values_is_said_to_be_prepared(open_page: Open) -> None:

@@ -35,7 +35,8 @@ def pair(
     """Return a learner and a naive learner, which both search with expectimax."""
     state = int(np.random.default_rng(seed).integers(0, 2**64, dtype=np.uint64))
     learner = NTupleLearner(network(tuples, size, **options), settings, seed)
-    start_value, _ = options.pop("start_value", 0), options.pop("start_value_from", 0)
+    start_value = options.pop("start_value", 0)
+    options.pop("start_value_from", None)
     naive = NaiveLearner(settings, tuples, size, state, **options)
     if start_value:
         naive.weights[:] = memory(learner.network)
