@@ -40,12 +40,13 @@ def expectimax(
     seconds: float | None = None,
     nodes: int | None = None,
     cutoff: float | None = None,
+    extend: int = 0,
     tuples: Tuples | None = None,
     size: tuple[int, int] | None = None,
 ) -> ExpectimaxAgent:
     """Return the player that searches by expectimax over an N-tuple network."""
     net = _network(network, tuples, size)
-    return ExpectimaxAgent(net, depth, seconds, nodes, cutoff)
+    return ExpectimaxAgent(net, depth, seconds, nodes, cutoff, extend)
 
 
 def mc_softmax(

@@ -39,6 +39,7 @@ RESULT = Path(__file__).parents[1] / "results" / "search_regrets.jsonl"
 SEARCHES = (
     *("depth=1", "depth=2", "depth=3", "depth=4", "depth=4,cutoff=1e-3", "depth=5,cutoff=1e-3"),
     *("depth=6,cutoff=1e-3", "depth=7,cutoff=3e-3", "depth=7,cutoff=1e-3"),
+    *("depth=5", "depth=6", "depth=3,extend=3", "depth=4,extend=2", "depth=4,extend=3"),
     *("nodes=200", "nodes=500", "nodes=1000", "nodes=2000", "nodes=4000"),
 )
 LARGEST = 3000.0

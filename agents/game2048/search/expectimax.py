@@ -13,6 +13,8 @@ The search is fast because:
   Lines less probable than the cutoff are not followed: an improbable move is skipped, an improbable
   4 counts as a 2, and an improbable board gets the value of its greedy move. With cutoff 0 the
   search is plain expectimax.
+- *Extension*, if it is set: where few cells are empty, the next tile and move count half a move. So
+  the search looks further ahead where games end and there are few lines to follow.
 - *Transposition table* of afterstates: positions reached by several lines, also as symmetric
   boards, are searched once. Its buckets are cache lines of four entries.
 
@@ -32,7 +34,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from afterstate.agents.config import Count, Seconds, ShareBelow1, checked
+from afterstate.agents.config import Count, Seconds, ShareBelow1, Whole, checked
 from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.kernels import kernel, mixed
 from afterstate.agents.game2048.values.ntuple import (
@@ -81,6 +83,7 @@ _ZERO, _ONE, _NO, _YES = np.int64(0), np.int64(1), np.bool_(False), np.bool_(Tru
 _MAX_NODES = 1 << 62
 _NO_LIMIT = (1 << 63) - 1
 Nodes = Annotated[Count, Field(le=_MAX_NODES)]
+EmptyCells = Annotated[Whole, Field(le=15)]
 
 Values = npt.NDArray[np.float64]
 
@@ -89,18 +92,20 @@ class Search(NamedTuple):
     """Settings and memory of a search, as kernels take them."""
 
     cutoff: float
+    extend: int  # with at most so many empty cells, the next tile and move count half a move
     table: Words  # [buckets, 8]: four keys, then four entries
     control: Indices  # stop flag, salt of the keys, two counters, and the limit of the first
-    odds: Values  # [depths + 1, 4], scratch memory: probabilities of moves, and values
+    odds: Values  # [half moves + 2, 4], scratch memory: probabilities of moves, and values
 
 
-def new_search(cutoff: float = 0.0, table_bits: int = 0) -> Search:
+def new_search(cutoff: float = 0.0, table_bits: int = 0, extend: int = 0) -> Search:
     """Return a search with an empty table."""
     return Search(
         cutoff=float(cutoff),
+        extend=int(extend),
         table=np.zeros((1 << table_bits, 2 * _SLOTS), np.uint64),
         control=np.array([0, 0, 0, 0, _NO_LIMIT], np.int64),
-        odds=np.empty((MAX_DEPTH + 2, 4)),
+        odds=np.empty((2 * MAX_DEPTH + 2, 4)),
     )
 
 
@@ -109,13 +114,13 @@ def new_search(cutoff: float = 0.0, table_bits: int = 0) -> Search:
 
 @kernel
 def _pack(value: float, depth: int, probability: float) -> Word:
-    """Return a value, its depth and its probability (rounded) in one word.
+    """Return a value, its depth in half moves and its probability (rounded) in one word.
 
     Positive floats have the order of their bits, so packed probabilities can be compared.
     """
     high = np.uint64(np.float32(value).view(np.uint32)) << np.uint64(32)
-    low = np.float32(probability).view(np.uint32) >> np.uint32(4)
-    return high | np.uint64(low) << np.uint64(4) | np.uint64(depth)
+    low = np.float32(probability).view(np.uint32) >> np.uint32(5)
+    return high | np.uint64(low) << np.uint64(5) | np.uint64(depth)
 
 
 @kernel
@@ -135,7 +140,7 @@ def _find(search: Search, key: Word, depth: int, probability: float) -> float:
     sought = _pack(0.0, depth, probability / 16 if search.cutoff > 0 else 0.0)
     for slot in range(_SLOTS):
         entry = bucket[_SLOTS + slot]
-        if bucket[slot] == key and entry & np.uint64(15) == np.uint64(depth):
+        if bucket[slot] == key and entry & np.uint64(31) == np.uint64(depth):
             if entry & np.uint64(0xFFFF_FFFF) >= sought:
                 return float(np.uint32(entry >> np.uint64(32)).view(np.float32))
     return np.nan
@@ -235,7 +240,7 @@ def _chance(
         net: values the afterstates at the end.
         search: settings and memory, which is written to.
         after: the afterstate.
-        depth: moves of the player to look ahead, >= 1.
+        depth: half moves of the player to look ahead, >= 1.
         probability: of the line of play up to here.
         temperature: of the probabilities of moves.
     """
@@ -251,12 +256,13 @@ def _chance(
     search.control[_N_SEARCHED] += 1
     if search.control[_N_SEARCHED] == search.control[_LIMIT]:
         search.control[_STOP] = 1
-    if depth == 1:
+    empty: Word = field(net.size[0], net.size[1]) & ~occupied(after)
+    n_empty = count_cells(empty)
+    step = 1 if n_empty <= search.extend else 2  # half moves
+    if depth <= step:
         expected = _last_chance(net, search, after, probability)
         _store(search, key, _pack(expected, depth, probability))
         return float(np.float32(expected))  # as it is stored
-    empty: Word = field(net.size[0], net.size[1]) & ~occupied(after)
-    n_empty = count_cells(empty)
     expected, best = 0.0, 0.0
     while empty != 0:
         cell = empty & (~empty + np.uint64(1))
@@ -276,7 +282,7 @@ def _chance(
                         odds = search.odds[depth, action]
                         if odds >= 0:
                             value = _chance(
-                                net, search, boards[action], depth - 1, odds, temperature
+                                net, search, boards[action], depth - step, odds, temperature
                             )
                             best = max(best, rewards[action] + value)
                     if best == -np.inf:
@@ -305,15 +311,16 @@ def _evaluate(
     """
     boards, rewards = afterstates(board, net.moves)
     temperature = _temperature(net)
+    top = 2 * depth  # in half moves
     if not every:
-        _weigh(net, search, board, depth, 1.0, temperature)
+        _weigh(net, search, board, top, 1.0, temperature)
     for i in range(4):
         action = (first + i) % 4
         values[action] = -np.inf
-        if boards[action] != board and (every or search.odds[depth, action] >= 0):
+        if boards[action] != board and (every or search.odds[top, action] >= 0):
             if depth > 1:
-                odds = 1.0 if every else search.odds[depth, action]
-                value = _chance(net, search, boards[action], depth - 1, odds, temperature)
+                odds = 1.0 if every else search.odds[top, action]
+                value = _chance(net, search, boards[action], top - 2, odds, temperature)
                 values[action] = rewards[action] + value if search.control[_STOP] == 0 else np.nan
             else:  # in the precision of the greedy player
                 values[action] = np.float32(rewards[action]) + value_of(net, boards[action])
@@ -380,10 +387,11 @@ def _deepen(
     _evaluate(net, search, board, int(_ONE), bool(_YES), values, int(_ZERO))
     if not every and _n_legal(values) < 2:
         return 0
-    deeper = search.odds[MAX_DEPTH + 1]
+    deeper = search.odds[2 * MAX_DEPTH + 1]
     for i in range(len(deepening)):
         forget(search)
-        step = Search(deepening[i, 1], search.table, search.control, search.odds)
+        cutoff = deepening[i, 1]
+        step = Search(cutoff, search.extend, search.table, search.control, search.odds)
         best = _best(values)
         _evaluate(net, step, board, int(deepening[i, 0]), every, deeper, best)
         if search.control[_STOP] == 0 or (not every and np.isfinite(deeper[best])):
@@ -455,6 +463,9 @@ class ExpectimaxAgent(Agent):
             not depend on the machine, as they do with `seconds`. By default none.
         cutoff: probability below which lines of play are not followed; 0 follows all. By default
             1e-4, with a limit those of `DEEPENING`.
+        extend: with at most this many empty cells, in 0..15, the next tile and move count half a
+            move of the depth, so that a search of depth 4 looks up to 7 moves ahead. By default 0,
+            which extends no line.
         table_bits: log2 of the transposition table's buckets, of 64 bytes each.
 
     Raises:
@@ -468,6 +479,7 @@ class ExpectimaxAgent(Agent):
         seconds: float | None = None,
         nodes: int | None = None,
         cutoff: float | None = None,
+        extend: int = 0,
         table_bits: int = TABLE_BITS,
     ) -> None:
         is_limited = seconds is not None or nodes is not None
@@ -484,8 +496,9 @@ class ExpectimaxAgent(Agent):
         if cutoff is None and not is_limited:
             cutoff = CUTOFF
         self.cutoff = checked("cutoff", cutoff, ShareBelow1 | None)
+        self.extend = checked("extend", extend, EmptyCells)
         self.table_bits, self.size = int(table_bits), net.size
-        self._search = new_search(self.cutoff or 0.0, self.table_bits)
+        self._search = new_search(self.cutoff or 0.0, self.table_bits, self.extend)
         self._deepening = self._steps() if is_limited else np.empty((0, 2))
 
     def _steps(self) -> Values:

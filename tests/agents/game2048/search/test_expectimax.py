@@ -62,39 +62,73 @@ def random_board(rng: random.Random, size: tuple[int, int]) -> oracle.Board:
     return [tiles[r * size[1] : (r + 1) * size[1]] for r in range(size[0])]
 
 
-def value(naive: NaiveNetwork, after: oracle.Board, depth: int) -> float:
-    """Return an afterstate's value by plain expectimax of `depth` moves."""
-    if depth == 0:
-        return float(naive.value(after))
-    return sum(
-        p * max(move_values(naive, board, depth).values(), default=0.0)
-        for board, p in oracle.spawn_outcomes(after)
-    )
+def move_values(
+    naive: NaiveNetwork, board: oracle.Board, depth: float, extend: int = 0
+) -> dict[int, float]:
+    """Return reward plus value of each legal move by plain expectimax.
+
+    Args:
+        naive: values the afterstates at the end.
+        board: the board.
+        depth: moves of the player.
+        extend: with at most so many empty cells, the next tile and move count half.
+    """
+
+    def value(after: oracle.Board, depth: float) -> float:
+        if depth <= 0:
+            return float(naive.value(after))
+        step = 0.5 if sum(row.count(0) for row in after) <= extend else 1
+        return sum(
+            p * max(values(board, depth - step).values(), default=0.0)
+            for board, p in oracle.spawn_outcomes(after)
+        )
+
+    def values(board: oracle.Board, depth: float) -> dict[int, float]:
+        moves = {action: oracle.move(board, action) for action in oracle.legal_moves(board)}
+        return {a: reward + value(after, depth) for a, (after, reward) in moves.items()}
+
+    return values(board, depth - 1)
 
 
-def move_values(naive: NaiveNetwork, board: oracle.Board, depth: int) -> dict[int, float]:
-    """Return reward plus value of each legal move by plain expectimax of `depth` moves."""
-    moves = {action: oracle.move(board, action) for action in oracle.legal_moves(board)}
-    return {a: reward + value(naive, after, depth - 1) for a, (after, reward) in moves.items()}
-
-
-@by_size
-@pytest.mark.parametrize("depth", [1, 2, 3, 4])
-def test_values_equal_those_of_the_plain_recursion(size: tuple[int, int], depth: int) -> None:
-    rng = random.Random(depth)
-    net = random_network(size)
-    naive = NaiveNetwork(TUPLES[size], net.weights)
-    agent = ExpectimaxAgent(net, depth, cutoff=0)
-    n_boards = {1: 200, 2: 60, 3: 10, 4: 2}[depth]
+def check_values(agent: ExpectimaxAgent, size: tuple[int, int], n_boards: int) -> None:
+    """Check values against the plain recursion, on drawn boards."""
+    rng = random.Random(agent.depth)
+    naive = NaiveNetwork(TUPLES[size], agent.network.weights)
     boards = [random_board(rng, size) for _ in range(n_boards)]
     result = agent.evaluate([oracle.to_word(board) for board in boards])
     assert result.shape == (n_boards, 4)
     assert result.dtype == np.float64
     for board, values in zip(boards, result.tolist(), strict=True):
         expected = [-np.inf] * 4
-        for action, move_value in move_values(naive, board, depth).items():
+        for action, move_value in move_values(naive, board, agent.depth, agent.extend).items():
             expected[action] = move_value
         assert values == pytest.approx(expected, rel=1e-5, abs=1e-3), board
+
+
+@by_size
+@pytest.mark.parametrize("depth", [1, 2, 3, 4])
+def test_values_equal_those_of_the_plain_recursion(size: tuple[int, int], depth: int) -> None:
+    agent = ExpectimaxAgent(random_network(size), depth, cutoff=0)
+    check_values(agent, size, {1: 200, 2: 60, 3: 10, 4: 2}[depth])
+
+
+@by_size
+@pytest.mark.parametrize(("depth", "extend"), [(1, 3), (2, 1), (2, 2), (3, 1)])
+def test_with_few_empty_cells_moves_count_half(
+    size: tuple[int, int], depth: int, extend: int
+) -> None:
+    agent = ExpectimaxAgent(random_network(size), depth, cutoff=0, extend=extend)
+    check_values(agent, size, 5 if depth == 3 else 20)
+
+
+def test_an_extended_search_looks_further_ahead_where_few_cells_are_empty() -> None:
+    """Each move on the full board leaves one empty cell, so two plies are three there."""
+    net = random_network((4, 4))
+    full = from_text("2 4 2 4 / 4 2 4 2 / 2 4 2 4 / 4 2 4 4")
+    plain, extended = ExpectimaxAgent(net, 3, cutoff=0), ExpectimaxAgent(net, 2, cutoff=0, extend=1)
+    empty = from_text("2 4 _ _ / _ _ _ _ / _ _ _ _ / _ _ _ _")
+    assert extended.evaluate(full).tolist() == plain.evaluate(full).tolist()
+    assert extended.evaluate(empty).tolist() == ExpectimaxAgent(net, 2).evaluate(empty).tolist()
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
@@ -236,6 +270,7 @@ def test_wrong_depths_are_refused(depth: Any) -> None:
         *(("seconds", value) for value in (0, -1, float("inf"), float("nan"))),
         *(("nodes", value) for value in (0, -1, 2.5, 1 << 63, True)),
         *(("cutoff", value) for value in (-0.1, 1, float("nan"))),
+        *(("extend", value) for value in (-1, 16, 0.5, True)),
         *(("table_bits", value) for value in (-1, 29, 2.5, True)),
     ],
 )
