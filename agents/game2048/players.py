@@ -41,12 +41,13 @@ def expectimax(
     nodes: int | None = None,
     cutoff: float | None = None,
     extend: int = 0,
+    threads: int = 1,
     tuples: Tuples | None = None,
     size: tuple[int, int] | None = None,
 ) -> ExpectimaxAgent:
     """Return the player that searches by expectimax over an N-tuple network."""
     net = _network(network, tuples, size)
-    return ExpectimaxAgent(net, depth, seconds, nodes, cutoff, extend)
+    return ExpectimaxAgent(net, depth, seconds, nodes, cutoff, extend, threads)
 
 
 def mc_softmax(

@@ -18,6 +18,9 @@ The search is fast because:
 - *Transposition table* of afterstates: positions reached by several lines, also as symmetric
   boards, are searched once. Its buckets are cache lines of four entries.
 
+Several *threads* search the same position and share the table. Each begins with other tiles, so
+that it finds what the others have searched, and the first one that has finished stops the others.
+
 A search with a limit of time or of nodes is one of *iterative deepening*: `DEEPENING` searches
 deeper and with a smaller cutoff each time, until the limit. It looks further ahead where few cells
 are empty and moves differ in value, because there it has fewer lines to follow.
@@ -26,8 +29,9 @@ are empty and moves differ in value, because there it has fewer lines to follow.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -36,7 +40,7 @@ from pydantic import Field
 
 from afterstate.agents.config import Count, Seconds, ShareBelow1, Whole, checked
 from afterstate.agents.game2048.agent import Agent
-from afterstate.agents.game2048.kernels import kernel, mixed
+from afterstate.agents.game2048.kernels import inlined, kernel, mixed
 from afterstate.agents.game2048.values.ntuple import (
     best_move,
     prefetch_moves,
@@ -84,6 +88,7 @@ _MAX_NODES = 1 << 62
 _NO_LIMIT = (1 << 63) - 1
 Nodes = Annotated[Count, Field(le=_MAX_NODES)]
 EmptyCells = Annotated[Whole, Field(le=15)]
+Threads = Annotated[Count, Field(le=64)]
 
 Values = npt.NDArray[np.float64]
 
@@ -93,7 +98,8 @@ class Search(NamedTuple):
 
     cutoff: float
     extend: int  # with at most so many empty cells, the next tile and move count half a move
-    table: Words  # [buckets, 8]: four keys, then four entries
+    last: float  # share of the empty cells that come last, in another order for each thread
+    table: Words  # [buckets, 8]: four keys, each by exclusive or with its entry, then four entries
     control: Indices  # stop flag, salt of the keys, two counters, and the limit of the first
     odds: Values  # [half moves + 2, 4], scratch memory: probabilities of moves, and values
 
@@ -103,10 +109,20 @@ def new_search(cutoff: float = 0.0, table_bits: int = 0, extend: int = 0) -> Sea
     return Search(
         cutoff=float(cutoff),
         extend=int(extend),
+        last=0.0,
         table=np.zeros((1 << table_bits, 2 * _SLOTS), np.uint64),
         control=np.array([0, 0, 0, 0, _NO_LIMIT], np.int64),
         odds=np.empty((2 * MAX_DEPTH + 2, 4)),
     )
+
+
+def by_threads(search: Search, n: int) -> list[Search]:
+    """Return the searches of threads that share a table, the first one as it was given."""
+    others = [new_search(search.cutoff, 0, search.extend) for _ in range(n - 1)]
+    shared = [
+        other._replace(last=i / n, table=search.table) for i, other in enumerate(others, start=1)
+    ]
+    return [search, *shared]
 
 
 # The table
@@ -134,13 +150,14 @@ def _find(search: Search, key: Word, depth: int, probability: float) -> float:
     """Return the stored value of an afterstate, NaN if there is none to use.
 
     A value is used if it has the same depth and at least a sixteenth of this probability, so it was
-    searched about as thoroughly.
+    searched about as thoroughly. A key and an entry that threads have written at the same time do
+    not fit each other.
     """
     bucket = search.table[_bucket(search, key)]
     sought = _pack(0.0, depth, probability / 16 if search.cutoff > 0 else 0.0)
     for slot in range(_SLOTS):
         entry = bucket[_SLOTS + slot]
-        if bucket[slot] == key and entry & np.uint64(31) == np.uint64(depth):
+        if bucket[slot] ^ entry == key and entry & np.uint64(31) == np.uint64(depth):
             if entry & np.uint64(0xFFFF_FFFF) >= sought:
                 return float(np.uint32(entry >> np.uint64(32)).view(np.float32))
     return np.nan
@@ -153,7 +170,7 @@ def _store(search: Search, key: Word, entry: Word) -> None:
     for slot in range(_SLOTS - 1, 0, -1):
         bucket[slot] = bucket[slot - 1]
         bucket[_SLOTS + slot] = bucket[_SLOTS + slot - 1]
-    bucket[0], bucket[_SLOTS] = key, entry
+    bucket[0], bucket[_SLOTS] = key ^ entry, entry
 
 
 @kernel
@@ -230,6 +247,14 @@ def _last_chance(net: Network, search: Search, after: Word, probability: float) 
             cell, exponent = empty & (~empty + np.uint64(1)), 1
 
 
+@inlined
+def _without_lowest(cells: Word, n: int) -> Word:
+    """Return cells without the lowest n of them."""
+    for _ in range(n):
+        cells &= cells - np.uint64(1)
+    return cells
+
+
 @kernel
 def _chance(
     net: Network, search: Search, after: Word, depth: int, probability: float, temperature: float
@@ -264,8 +289,10 @@ def _chance(
         _store(search, key, _pack(expected, depth, probability))
         return float(np.float32(expected))  # as it is stored
     expected, best = 0.0, 0.0
+    first = _without_lowest(empty, int(n_empty * search.last))
     while empty != 0:
-        cell = empty & (~empty + np.uint64(1))
+        cells = empty & first if empty & first != 0 else empty
+        cell = cells & (~cells + np.uint64(1))
         empty ^= cell
         for exponent in range(1, 3):
             chance = 0.9 if exponent == 1 else 0.1
@@ -391,7 +418,9 @@ def _deepen(
     for i in range(len(deepening)):
         forget(search)
         cutoff = deepening[i, 1]
-        step = Search(cutoff, search.extend, search.table, search.control, search.odds)
+        step = Search(
+            cutoff, search.extend, search.last, search.table, search.control, search.odds
+        )
         best = _best(values)
         _evaluate(net, step, board, int(deepening[i, 0]), every, deeper, best)
         if search.control[_STOP] == 0 or (not every and np.isfinite(deeper[best])):
@@ -445,12 +474,12 @@ class SearchResult(NamedTuple):
     values: Values  # of up, right, down and left; minus infinity if illegal or not followed
     depth: int  # of the last search that was finished
     cutoff: float  # of that search
-    n_searched: int  # afterstates before the last ply, in all searches together
+    n_searched: int  # afterstates before the last ply, in all searches and threads together
     n_found: int  # others that were found in the transposition table
 
 
 class ExpectimaxAgent(Agent):
-    """Plays the best move of an expectimax search; one search at a time, in one thread.
+    """Plays the best move of an expectimax search; one search at a time.
 
     Args:
         net: values the afterstates at the end of the search.
@@ -466,6 +495,8 @@ class ExpectimaxAgent(Agent):
         extend: with at most this many empty cells, in 0..15, the next tile and move count half a
             move of the depth, so that a search of depth 4 looks up to 7 moves ahead. By default 0,
             which extends no line.
+        threads: of a search, in 1..64. With several, moves may depend on their timing, so they do
+            not go with `nodes`. They pay for searches of a millisecond and more.
         table_bits: log2 of the transposition table's buckets, of 64 bytes each.
 
     Raises:
@@ -480,6 +511,7 @@ class ExpectimaxAgent(Agent):
         nodes: int | None = None,
         cutoff: float | None = None,
         extend: int = 0,
+        threads: int = 1,
         table_bits: int = TABLE_BITS,
     ) -> None:
         is_limited = seconds is not None or nodes is not None
@@ -497,8 +529,12 @@ class ExpectimaxAgent(Agent):
             cutoff = CUTOFF
         self.cutoff = checked("cutoff", cutoff, ShareBelow1 | None)
         self.extend = checked("extend", extend, EmptyCells)
+        self.threads = checked("threads", threads, Threads)
+        if nodes is not None and threads > 1:
+            raise ValueError(f"threads must be 1 with a limit of nodes, got {threads}")
         self.table_bits, self.size = int(table_bits), net.size
         self._search = new_search(self.cutoff or 0.0, self.table_bits, self.extend)
+        self._searches = by_threads(self._search, self.threads)
         self._deepening = self._steps() if is_limited else np.empty((0, 2))
 
     def _steps(self) -> Values:
@@ -511,12 +547,12 @@ class ExpectimaxAgent(Agent):
     @property
     def n_searched(self) -> int:
         """Return the number of afterstates before the last ply that were searched."""
-        return int(self._search.control[_N_SEARCHED])
+        return sum(int(search.control[_N_SEARCHED]) for search in self._searches)
 
     @property
     def n_found(self) -> int:
         """Return the number of those found in the transposition table instead."""
-        return int(self._search.control[_N_FOUND])
+        return sum(int(search.control[_N_FOUND]) for search in self._searches)
 
     def search(self, board: Any) -> SearchResult:
         """Search a board word, to the depth or the limit of this player.
@@ -553,14 +589,16 @@ class ExpectimaxAgent(Agent):
             records: game records `uint64[8, B]`, changed in place.
 
         Returns:
-            The number of moves played in each game, `int64[B]`; 0 for a player with `seconds`.
+            The number of moves played in each game, `int64[B]`; 0 for a player with `seconds` or
+            several threads.
 
         Raises:
             ValueError: other records.
         """
         check_records(records)
         n_moves = np.zeros(records.shape[1], np.int64)
-        if self.seconds is None and type(self)._act is ExpectimaxAgent._act:
+        is_compiled = self.seconds is None and self.threads == 1
+        if is_compiled and type(self)._act is ExpectimaxAgent._act:
             limit = self._deepening, self.nodes or 0
             _finish(self.network, self._search, *limit, records, n_moves, self.depth)
         return n_moves
@@ -568,7 +606,7 @@ class ExpectimaxAgent(Agent):
     def _values(self, boards: Words, every: bool = False) -> Values:
         """Return the values of the moves of board words `uint64[B]`; see `_evaluate`."""
         values = np.empty((boards.size, 4))
-        if not len(self._deepening):
+        if self.threads == 1 and not len(self._deepening):
             forget(self._search)
             _evaluate_all(self.network, self._search, boards, self.depth, every, values)
             return values
@@ -578,19 +616,57 @@ class ExpectimaxAgent(Agent):
 
     def _write_values(self, board: np.uint64, every: bool, values: Values) -> tuple[int, float]:
         """Write the values of the moves of a board; return the depth and cutoff of their search."""
+        if self.seconds is not None:  # load the kernel before the clock starts, and search nothing
+            _deepen(self.network, self._search, self._deepening[:0], board, every, values)
         if not len(self._deepening):
             forget(self._search)
-            _evaluate(self.network, self._search, board, self.depth, every, values, 0)
-            return self.depth, self._search.cutoff
-        control, search = self._search.control, (self.network, self._search)
-        if self.seconds is not None:  # load the kernel before the clock starts, and search nothing
-            _deepen(*search, self._deepening[:0], board, every, values)
-        control[_STOP] = 0
-        control[_LIMIT] = self.n_searched + (self.nodes or _MAX_NODES)
+        for search in self._searches:
+            control = search.control
+            control[_STOP], control[_SALT] = 0, self._search.control[_SALT]
+            control[_LIMIT] = control[_N_SEARCHED] + (self.nodes or _MAX_NODES)
+        rows = np.empty((self.threads, 4))
         with self._timer():
-            n = _deepen(*search, self._deepening, board, every, values)
-        depth, cutoff = self._deepening[n - 1] if n else (1, 0)
+            finished = self._in_threads(partial(self._run, board, every), rows)
+        best = int(np.argmax(finished))
+        values[:] = rows[best]
+        # No thread has begun more steps, so none has used a later salt.
+        self._search.control[_SALT] = self._searches[best].control[_SALT]
+        if not len(self._deepening):
+            return self.depth, self._search.cutoff
+        depth, cutoff = self._deepening[finished[best] - 1] if finished[best] else (1, 0)
         return int(depth), float(cutoff)
+
+    def _in_threads(self, run: Callable[[Search, Values], int], rows: Values) -> list[int]:
+        """Return the result of each thread for its search and its row of values."""
+        finished = [0] * self.threads
+
+        def search(i: int) -> None:
+            finished[i] = run(self._searches[i], rows[i])
+
+        others = [threading.Thread(target=search, args=(i,)) for i in range(1, self.threads)]
+        for thread in others:
+            thread.start()
+        search(0)
+        for thread in others:
+            thread.join()
+        return finished
+
+    def _run(self, board: np.uint64, every: bool, search: Search, values: Values) -> int:
+        """Write the values of the moves by one thread; return the number of finished searches."""
+        if len(self._deepening):
+            finished = _deepen(self.network, search, self._deepening, board, every, values)
+        else:
+            _evaluate(self.network, search, board, self.depth, every, values, 0)
+            finished = int(search.control[_STOP] == 0)
+        if search.control[_STOP] == 0:
+            self._stop(search)
+        return finished
+
+    def _stop(self, finished: Search | None = None) -> None:
+        """Stop all threads but for one that has finished."""
+        for search in self._searches:
+            if search is not finished:
+                search.control[_STOP] = 1
 
     @contextmanager
     def _timer(self) -> Iterator[None]:
@@ -598,7 +674,7 @@ class ExpectimaxAgent(Agent):
         if self.seconds is None:
             yield
             return
-        timer = threading.Timer(self.seconds, self._search.control.__setitem__, (_STOP, 1))
+        timer = threading.Timer(self.seconds, self._stop)
         timer.start()
         try:
             yield

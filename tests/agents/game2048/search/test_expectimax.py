@@ -7,7 +7,6 @@ import pickle
 import random
 import threading
 import time
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -271,6 +270,7 @@ def test_wrong_depths_are_refused(depth: Any) -> None:
         *(("nodes", value) for value in (0, -1, 2.5, 1 << 63, True)),
         *(("cutoff", value) for value in (-0.1, 1, float("nan"))),
         *(("extend", value) for value in (-1, 16, 0.5, True)),
+        *(("threads", value) for value in (0, 65, 1.5, True)),
         *(("table_bits", value) for value in (-1, 29, 2.5, True)),
     ],
 )
@@ -541,9 +541,9 @@ def test_an_interrupted_search_does_not_affect_the_next_board(text: str, seconds
 class ExpiredTimer:
     """A timer of 60 seconds that fires as soon as it is started."""
 
-    def __init__(self, seconds: float, function: Any, args: Any) -> None:
+    def __init__(self, seconds: float, function: Any) -> None:
         assert seconds == 60
-        self.start = partial(function, *args)
+        self.start = function
 
     def cancel(self) -> None:
         """Do nothing."""
@@ -584,6 +584,70 @@ def test_a_running_search_is_interrupted_by_its_timer() -> None:
     assert agent.act(from_text("2 4 _ _ / _ _ _ _ / _ _ _ _ / _ _ _ 2")) in range(4)
 
 
+# Threads
+
+
+@pytest.mark.parametrize("n", [2, 3, 8])
+def test_threads_find_the_values_of_one(n: int) -> None:
+    """Without a cutoff values are equal but for rounding, whichever thread has searched them."""
+    net, boards = random_network((4, 4)), late_boards(20, 10)
+    one = ExpectimaxAgent(net, 3, cutoff=0)
+    several = ExpectimaxAgent(net, 3, cutoff=0, threads=n)
+    assert several.evaluate(boards) == pytest.approx(one.evaluate(boards), rel=1e-5, abs=1e-3)
+    assert several.act(boards).tolist() == one.act(boards).tolist()
+    assert pickle.loads(pickle.dumps(several)).act(boards).tolist() == one.act(boards).tolist()
+
+
+def test_threads_share_their_work(learned: Network) -> None:
+    """Two threads together search about as much as one, and each of them a part of it."""
+    boards = played_boards(learned, 20)
+    one, two = (ExpectimaxAgent(learned, 5, threads=n, table_bits=18) for n in (1, 2))
+    one.act(boards)
+    two.act(boards)
+    parts = [int(search.control[expectimax._N_SEARCHED]) for search in two._searches]
+    assert sum(parts) == two.n_searched < 1.5 * one.n_searched
+    assert min(parts) > 0
+
+
+def test_searches_of_threads_begin_with_other_tiles() -> None:
+    searches = expectimax.by_threads(expectimax.new_search(0.1, 3, 2), 4)
+    assert [search.last for search in searches] == [0, 0.25, 0.5, 0.75]
+    assert all(search.table is searches[0].table for search in searches)
+    assert {(search.cutoff, search.extend) for search in searches} == {(0.1, 2)}
+    assert len({search.control.ctypes.data for search in searches}) == 4
+
+
+def test_torn_entries_are_not_found() -> None:
+    """The key of one position with the entry of another, as two threads may leave them."""
+    search = expectimax.new_search(0.0, 0)
+    key, other = np.uint64(0x123), np.uint64(0x456)
+    entry, wrong = expectimax._pack(7.0, 3, 1.0), expectimax._pack(8.0, 3, 1.0)
+    expectimax._store(search, key, entry)
+    assert expectimax._find(search, key, 3, 1.0) == 7
+    assert np.isnan(expectimax._find(search, other, 3, 1.0))
+    search.table[0, expectimax._SLOTS] = wrong
+    assert np.isnan(expectimax._find(search, key, 3, 1.0))
+
+
+def test_threads_stop_after_the_limit_and_search_the_next_board() -> None:
+    """Values of an interrupted search would show: all are about 16,000."""
+    net = network(TUPLES[4, 4])
+    net.weights[:] = np.random.default_rng(1).normal(1000, 30, net.weights.size)
+    board = from_text("2 4 8 2 / 16 _ 2 4 / _ 4 _ 2 / 64 8 32 _")
+    whole = [ExpectimaxAgent(net, depth, cutoff=0).evaluate(board) for depth in range(1, 6)]
+    agent = ExpectimaxAgent(net, seconds=0.005, cutoff=0, threads=3)
+    for _ in range(20):
+        result = agent.search(board)
+        values = agent.evaluate(board)
+        assert any(np.allclose(values, expected, rtol=1e-5) for expected in whole)
+        assert np.isfinite(result.values).any()
+
+
+def test_threads_do_not_go_with_nodes() -> None:
+    with pytest.raises(ValueError, match="threads must be 1 with a limit of nodes, got 2"):
+        ExpectimaxAgent(random_network((4, 4)), nodes=100, threads=2)
+
+
 # Whole games
 
 
@@ -594,7 +658,7 @@ def test_games_in_compiled_code_are_those_of_acting_move_by_move(learned: Networ
         def act(self, boards: npt.NDArray[np.uint64]) -> npt.NDArray[np.int8]:
             return agent.act(boards)
 
-    for settings in ({"depth": 1}, {"depth": 2}, {"nodes": 20}):
+    for settings in ({"depth": 1}, {"depth": 2}, {"depth": 2, "threads": 2}, {"nodes": 20}):
         agent = ExpectimaxAgent(learned, **settings)
         compiled, by_move = play(agent, 3, seed=5), play(OnlyActs(), 3, seed=5)
         for finished, acted in zip(compiled, by_move, strict=True):
