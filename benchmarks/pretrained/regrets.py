@@ -2,6 +2,7 @@
 
     python -m benchmarks.pretrained.regrets
     python -m benchmarks.pretrained.regrets depth=4 nodes=500 --positions 500
+    python -m benchmarks.pretrained.regrets depth=5 depth=5,threads=2 --games 20
 
 Positions are drawn from games of the 2-ply search, the same number from each. The regret of a move
 is its value below the best one, both by the deep search, which trusts the same network; regrets
@@ -66,7 +67,7 @@ def positions(net: Network, n_games: int, n: int, seed: int) -> Words:
 def regret(
     net: Network, search: str, boards: Words, values: npt.NDArray[np.float64]
 ) -> dict[str, Any]:
-    """Return the time, the searched afterstates and the regret of a search.
+    """Return the times, the searched afterstates and the regret of a search.
 
     Args:
         net: values the afterstates at the end.
@@ -76,13 +77,14 @@ def regret(
     """
     player = ExpectimaxAgent(net, **settings_of(search.split(",")))
     player.act(boards[0, :1])
-    before, start = player.n_searched, time.process_time()
+    before, start, start_cpu = player.n_searched, time.perf_counter(), time.process_time()
     actions = player.act(boards.reshape(-1)).reshape(*boards.shape, 1)
-    seconds = time.process_time() - start
+    cpu_seconds, seconds = time.process_time() - start_cpu, time.perf_counter() - start
     lost = values.max(axis=2) - np.take_along_axis(values, actions, 2)[..., 0]
     return {
         "search": search,
-        "us": round(1e6 * seconds / boards.size, 1),
+        "us": round(1e6 * cpu_seconds / boards.size, 1),
+        "wall_us": round(1e6 * seconds / boards.size, 1),
         "nodes": round((player.n_searched - before) / boards.size, 1),
         **mean_regret(np.minimum(lost, LARGEST).mean(axis=1)),
         "best": round(float((lost == 0).mean()), 4),
@@ -124,6 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         [
             each["search"],
             f"{each['us']:,.0f} µs",
+            f"{each['wall_us']:,.0f} µs",
             f"{each['nodes']:,.0f}",
             mean_text(each),
             f"{each['best']:.1%}",
@@ -131,7 +134,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         ]
         for each in lines
     ]
-    head = ["search", "time per move", "nodes", "regret", "best move", f"beyond {LARGEST:,.0f}"]
+    head = ["search", "CPU time per move", "wall time", "nodes", "regret", "best move"]
+    head += [f"beyond {LARGEST:,.0f}"]
     print(markdown(head, cells))
     about = {name: getattr(args, name) for name in ("player", "games", "positions", "depth")}
     about |= {"weights": fingerprint(net), "cutoff": args.cutoff, "seed": args.seed}

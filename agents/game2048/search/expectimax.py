@@ -418,9 +418,7 @@ def _deepen(
     for i in range(len(deepening)):
         forget(search)
         cutoff = deepening[i, 1]
-        step = Search(
-            cutoff, search.extend, search.last, search.table, search.control, search.odds
-        )
+        step = Search(cutoff, search.extend, search.last, search.table, search.control, search.odds)
         best = _best(values)
         _evaluate(net, step, board, int(deepening[i, 0]), every, deeper, best)
         if search.control[_STOP] == 0 or (not every and np.isfinite(deeper[best])):
