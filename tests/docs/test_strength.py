@@ -30,12 +30,32 @@ def test_regrets(page: str) -> None:
     *_, row = json_files.rows(RESULTS / "search_regrets.jsonl")
     lines = {line["search"]: line for line in row["lines"]}
     shown = [line.split(" | ") for line in page.splitlines() if line.startswith("| `")]
-    assert len(shown) >= 7
+    assert len(shown) >= 12
     for search, nodes, time, regret in shown:
         line = lines[search.strip("| `")]
         assert nodes == f"{line['nodes']:,.0f}"
         assert float(time.split()[0]) == pytest.approx(line["us"] / 1e3, rel=0.05)
         assert regret.strip(" |") == f"{line['regret']:.1f} ± {line['interval']:.1f}"
+
+
+def test_threads(page: str) -> None:
+    (row,) = json_files.rows(RESULTS / "search_threads.jsonl")
+    lines = {line["search"]: line for line in row["lines"]}
+    less = {
+        search: lines[search]["wall_us"] / lines[f"{search},threads=2"]["wall_us"]
+        for search in ("depth=3", "depth=4", "depth=5", "depth=6", "depth=4,extend=3")
+    }
+    text = " ".join(page.split())
+    assert f"{less['depth=4']:.1f} times less time by 4-ply and by 6-ply search" in text
+    assert f"{less['depth=5']:.1f} times less by 5-ply and {less['depth=4,extend=3']:.1f}" in text
+    assert f"{less['depth=4']:.1f}" == f"{less['depth=6']:.1f}"
+    assert less["depth=3"] < 1
+    for search in less:  # "lose as much"
+        two = lines[f"{search},threads=2"]
+        assert two["regret"] == pytest.approx(lines[search]["regret"], abs=0.2)
+    players = (ROOT / "docs" / "players.md").read_text(encoding="utf-8")
+    bounds = min(less["depth=4"], less["depth=6"]), less["depth=5"]
+    assert "{:.1f} to {:.1f} times less time".format(*bounds) in players
 
 
 def test_late_games(page: str) -> None:

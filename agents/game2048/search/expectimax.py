@@ -494,7 +494,7 @@ class ExpectimaxAgent(Agent):
             move of the depth, so that a search of depth 4 looks up to 7 moves ahead. By default 0,
             which extends no line.
         threads: of a search, in 1..64. With several, moves may depend on their timing, so they do
-            not go with `nodes`. They pay for searches of a millisecond and more.
+            not go with `nodes`. They pay for searches of two milliseconds and more.
         table_bits: log2 of the transposition table's buckets, of 64 bytes each.
 
     Raises:
