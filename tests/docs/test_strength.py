@@ -117,6 +117,14 @@ def difference(name: str, against: str) -> list[int]:
             "restart",
         ),
         ("tuples are worth as much, {} and {}.", "8x6", "one stage"),
+        (
+            "first 8,000 moves, loses {} points greedily and {} by",
+            *("stages", "stages, games from positions of searches"),
+        ),
+        (
+            "(200,000 points from a 16384 on) lose {} points greedily and {} by",
+            *("stages", "stages, late ones optimistic"),
+        ),
         ("nearly as much: {} and {} ", "4x6+5x4, restart", "restart"),
         ("these small tuples lose {} and {},", "stages", "4x6+5x4, stages"),
         ("in one stage {} and {};", "one stage", "4x6+5x4"),
@@ -132,6 +140,19 @@ def test_differences_of_the_study_that_are_not_significant(page: str) -> None:
     text = " ".join(page.split())
     greedy, search = difference("stages, carousel", "stages")
     assert f"{-greedy:,} points less greedily and {search:,} more by 2-ply search" in text
+    for sentence, name, against in (
+        (
+            "{} points more greedily and {} more by 2-ply search. No game made a 32768",
+            *("stages, games from made-up boards", "stages"),
+        ),
+        ("{} points more greedily and {} less by", "rates of at least 0.02", "one stage"),
+    ):
+        greedy, search = difference(name, against)
+        assert greedy > 0
+        assert sentence.format(f"{greedy:,}", f"{abs(search):,}") in text
+        for depth in ("1-ply", "2-ply"):
+            one, other = (last_row(each)[depth] for each in (name, against))
+            assert abs(one["mean"] - other["mean"]) < math.hypot(one["interval"], other["interval"])
     near = [
         abs(difference(name, against)[0])
         for name, against in (
@@ -154,7 +175,9 @@ def test_the_study_has_as_many_settings(page: str) -> None:
     ended = sum(
         (RESULTS / "study" / f"{study.file_name(name)}.jsonl").exists() for name in study.RUNS
     )
-    assert f"{ended} of {len(study.RUNS)} settings, after 1e9" in page
+    hours = sum(last_row(name)["seconds"] for name in study.RUNS) / 3600
+    assert f"{ended} of {len(study.RUNS)} settings, after 1e9, in {hours:.1f} hours" in page
+    assert f"All took {hours:.1f} hours of a core" in page
 
 
 def test_differences_of_searches(page: str) -> None:
