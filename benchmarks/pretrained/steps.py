@@ -1,4 +1,4 @@
-"""Shares of games in which searches make a large tile, from positions shortly before it.
+"""Shares of games in which searches pass a score, from positions shortly before a large tile.
 
     python -m benchmarks.pretrained.steps
     python -m benchmarks.pretrained.steps depth=4 depth=5 --positions 500
@@ -6,7 +6,8 @@
 Whole games differ most in whether they make the next large tile, so this part of a game tells
 searches apart with fewer moves. The positions are those at which games of the 2-ply search pass a
 score, one of each game; from each of them every search plays on with the same random state, until
-it passes a later score or the game ends. A JSON row is appended to the results.
+it passes a later score or the game ends. The results have a JSON row of each search, which is written
+every few games; games that are there are not played again.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import numpy.typing as npt
-from tqdm import tqdm
+from tqdm import tqdm, trange
 
 from afterstate.agents.config import Count, Whole, settings
 from afterstate.agents.game2048.kernels import kernel
 from afterstate.agents.game2048.search.expectimax import (
     CUTOFF,
     TABLE_BITS,
+    ExpectimaxAgent,
     Search,
     new_search,
     search_move,
@@ -45,6 +46,8 @@ from afterstate.leaderboard.row_files import Row
 from benchmarks.pretrained.ntuple import network_of
 
 RESULT = Path(__file__).parents[1] / "results" / "search_steps.jsonl"
+CHUNK = 10
+"""Games after which the row of a search is written."""
 SEARCHES = ("depth=2", "depth=3", "depth=4", "depth=3,extend=3", "depth=4,extend=3")
 
 
@@ -61,7 +64,7 @@ def play_to(net: Network, search: Search, depth: int, game: Words, score: int) -
 def positions(net: Network, n: int, score: int, seed: int) -> list[Words]:
     """Return games of the 2-ply search when they pass a score, each `uint64[8, 1]`."""
 
-    def passed() -> Iterator[Words]:
+    def starts() -> Iterator[Words]:
         search = new_search(CUTOFF, TABLE_BITS)
         for i in count(seed):
             game = np.zeros((games.N_WORDS, 1), np.uint64)
@@ -71,49 +74,59 @@ def positions(net: Network, n: int, score: int, seed: int) -> list[Words]:
             if game[games.SCORE, 0] >= score:
                 yield game
 
-    return list(islice(tqdm(passed(), total=n, unit=" positions"), n))
+    return list(islice(tqdm(starts(), total=n, unit=" positions"), n))
 
 
-def row_of(net: Network, search: str, starts: Sequence[Words], score: int) -> Row:
-    """Return which games pass a score by a search, and their CPU time.
+def searches_of(net: Network, names: Sequence[str]) -> dict[str, ExpectimaxAgent]:
+    """Return the players of searches such as `depth=4,extend=3`, by these names.
+
+    Raises:
+        ValueError: wrong settings, or those of a search that is limited or has several threads.
+    """
+    players = {}
+    for name in names:
+        options = settings_of(name.split(","))
+        if other := options.keys() - {"depth", "cutoff", "extend"}:
+            raise ValueError(f"searches must have depth, cutoff and extend, got {min(other)}")
+        players[name] = ExpectimaxAgent(net, **options)
+    return players
+
+
+def passed(player: ExpectimaxAgent, starts: Sequence[Words], score: int) -> str:
+    """Return a digit for each game: 1 if it passes the score, else 0.
 
     Args:
-        net: values the afterstates at the end of the search.
-        search: its depth, cutoff and extension, such as `depth=4,extend=3`.
+        player: plays with its depth, cutoff and extension.
         starts: the games to play on, each `uint64[8, 1]`.
         score: where a game ends that has not ended before.
     """
-    options = settings_of(search.split(","))
-    depth = options.pop("depth")
-    memory = new_search(options.pop("cutoff", CUTOFF), TABLE_BITS, **options)
+    search = new_search(player.cutoff or 0.0, player.table_bits, player.extend)
     ends = [start.copy() for start in starts]
-    start = time.process_time()
-    for end in tqdm(ends, desc=search, unit=" games"):
-        play_to(net, memory, depth, end, score)
-    made = "".join("01"[int(end[games.SCORE, 0]) >= score] for end in ends)
-    seconds = (time.process_time() - start) / len(starts)
-    return {"search": search, "made": made, "seconds": round(seconds, 3), "machine": machine()}
-
-
-def made(row: Row) -> npt.NDArray[np.int64]:
-    """Return 1 for each game of a row that passed the score, else 0."""
-    return np.array([int(digit) for digit in row["made"]])
+    for end in ends:
+        play_to(player.network, search, player.depth, end, score)
+    return "".join("01"[int(end[games.SCORE, 0]) >= score] for end in ends)
 
 
 def cells(row: Row, first: Row) -> list[str]:
-    """Return the cells of a search: its share, the gain over the first one, and its time."""
-    own, gain = made(row), made(row) - made(first)
+    """Return the cells of a search: its share, the gain over the first one, and its time.
+
+    The gain is that on the games which both have played.
+    """
+    own, other = (np.array([*each["passed"]], int) for each in (row, first))
+    n = min(len(own), len(other))
+    gain = own[:n] - other[:n]
     return [
         row["search"],
+        f"{len(own)}",
         f"{own.mean():.1%} ± {half_interval(own):.1%}",
         f"{gain.mean():+.1%} ± {half_interval(gain):.1%}",
-        f"{row['seconds']:.2f} s",
+        f"{row['cpu_seconds'] / len(own):.2f} s",
     ]
 
 
 @settings
 class Args:
-    """Measure how often searches make a large tile."""
+    """Measure how often searches get beyond a large tile."""
 
     searches: Annotated[tuple[str, ...], POSITIONAL] = SEARCHES
     """Searches by depth, cutoff and extension, such as depth=4,extend=3."""
@@ -124,7 +137,7 @@ class Args:
     start: Count = 370_000
     """Score at which they begin; a 32768 is due at some 387,000."""
     end: Count = 400_000
-    """Score at which the tile is made."""
+    """Score that is passed when the tile and those next to it have been merged."""
     seed: Whole = 7_000_000
     """First seed of the games."""
     out: Path = RESULT
@@ -139,17 +152,29 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
     args = parse(Args, "python -m benchmarks.pretrained.steps", arguments)
     net = network_of(args.player)
-    key = {name: getattr(args, name) for name in ("player", "positions", "start", "end", "seed")}
+    players = searches_of(net, args.searches)
+    key = {name: getattr(args, name) for name in ("player", "start", "end", "seed")}
     key["weights"] = fingerprint(net)
-    before = {row["search"]: row for row in json_files.rows(args.out) if key.items() <= row.items()}
-    missing = [search for search in args.searches if search not in before]
-    starts = positions(net, args.positions, args.start, args.seed) if missing else []
-    for search in missing:
-        before[search] = {**key, **row_of(net, search, starts, args.end)}
-        json_files.append(args.out, [before[search]])
-    rows = [before[search] for search in args.searches]
-    head = ["search", "makes the tile", f"more than {args.searches[0]}", "CPU time of a game"]
-    print(markdown(head, [cells(row, rows[0]) for row in rows]))
+    rows = {
+        name: {**key, "search": name, "passed": "", "cpu_seconds": 0.0, "machine": machine()}
+        for name in players
+    }
+    kept = json_files.rows(args.out)
+    rows |= {row["search"]: row for row in kept if key.items() <= row.items()}
+    others = [row for row in kept if not key.items() <= row.items()]
+    n = args.positions
+    if any(len(rows[name]["passed"]) < n for name in players):
+        starts = positions(net, n, args.start, args.seed)
+        for name, player in players.items():
+            row = rows[name]
+            for _ in trange(len(row["passed"]), n, CHUNK, desc=name, unit=" chunks"):
+                done, begun = len(row["passed"]), time.process_time()
+                row["passed"] += passed(player, starts[done : min(done + CHUNK, n)], args.end)
+                row["cpu_seconds"] = round(row["cpu_seconds"] + time.process_time() - begun, 3)
+                json_files.write_rows(args.out, [*others, *rows.values()])
+    head = ["search", "games", "pass the score", f"more than {args.searches[0]}"]
+    lines = [cells(rows[name], rows[args.searches[0]]) for name in players]
+    print(markdown([*head, "CPU time of a game"], lines))
 
 
 if __name__ == "__main__":

@@ -98,10 +98,10 @@ class Search(NamedTuple):
 
     cutoff: float
     extend: int  # with at most so many empty cells, the next tile and move count half a move
-    last: float  # share of the empty cells that come last, in another order for each thread
+    lowest_last: float  # share of the empty cells, from the first one on, whose tiles come last
     table: Words  # [buckets, 8]: four keys, each by exclusive or with its entry, then four entries
     control: Indices  # stop flag, salt of the keys, two counters, and the limit of the first
-    odds: Values  # [half moves + 2, 4], scratch memory: probabilities of moves, and values
+    odds: Values  # [2 * depths + 2, 4], scratch memory: probabilities of moves, and values
 
 
 def new_search(cutoff: float = 0.0, table_bits: int = 0, extend: int = 0) -> Search:
@@ -109,18 +109,19 @@ def new_search(cutoff: float = 0.0, table_bits: int = 0, extend: int = 0) -> Sea
     return Search(
         cutoff=float(cutoff),
         extend=int(extend),
-        last=0.0,
+        lowest_last=0.0,
         table=np.zeros((1 << table_bits, 2 * _SLOTS), np.uint64),
         control=np.array([0, 0, 0, 0, _NO_LIMIT], np.int64),
         odds=np.empty((2 * MAX_DEPTH + 2, 4)),
     )
 
 
-def by_threads(search: Search, n: int) -> list[Search]:
-    """Return the searches of threads that share a table, the first one as it was given."""
+def sharing_table(search: Search, n: int) -> list[Search]:
+    """Return the searches of n threads, the first one as it was given."""
     others = [new_search(search.cutoff, 0, search.extend) for _ in range(n - 1)]
     shared = [
-        other._replace(last=i / n, table=search.table) for i, other in enumerate(others, start=1)
+        other._replace(lowest_last=i / n, table=search.table)
+        for i, other in enumerate(others, start=1)
     ]
     return [search, *shared]
 
@@ -130,7 +131,7 @@ def by_threads(search: Search, n: int) -> list[Search]:
 
 @kernel
 def _pack(value: float, depth: int, probability: float) -> Word:
-    """Return a value, its depth in half moves and its probability (rounded) in one word.
+    """Return a value, its depth in halves and its probability (rounded) in one word.
 
     Positive floats have the order of their bits, so packed probabilities can be compared.
     """
@@ -265,7 +266,7 @@ def _chance(
         net: values the afterstates at the end.
         search: settings and memory, which is written to.
         after: the afterstate.
-        depth: half moves of the player to look ahead, >= 1.
+        depth: to look ahead, in halves of a tile and a move, >= 1.
         probability: of the line of play up to here.
         temperature: of the probabilities of moves.
     """
@@ -283,15 +284,15 @@ def _chance(
         search.control[_STOP] = 1
     empty: Word = field(net.size[0], net.size[1]) & ~occupied(after)
     n_empty = count_cells(empty)
-    step = 1 if n_empty <= search.extend else 2  # half moves
-    if depth <= step:
+    cost = 1 if n_empty <= search.extend else 2  # halves of a tile and a move
+    if depth <= cost:
         expected = _last_chance(net, search, after, probability)
         _store(search, key, _pack(expected, depth, probability))
         return float(np.float32(expected))  # as it is stored
     expected, best = 0.0, 0.0
-    first = _without_lowest(empty, int(n_empty * search.last))
+    preferred = _without_lowest(empty, int(n_empty * search.lowest_last))
     while empty != 0:
-        cells = empty & first if empty & first != 0 else empty
+        cells = empty & preferred if empty & preferred != 0 else empty
         cell = cells & (~cells + np.uint64(1))
         empty ^= cell
         for exponent in range(1, 3):
@@ -309,7 +310,7 @@ def _chance(
                         odds = search.odds[depth, action]
                         if odds >= 0:
                             value = _chance(
-                                net, search, boards[action], depth - step, odds, temperature
+                                net, search, boards[action], depth - cost, odds, temperature
                             )
                             best = max(best, rewards[action] + value)
                     if best == -np.inf:
@@ -338,7 +339,7 @@ def _evaluate(
     """
     boards, rewards = afterstates(board, net.moves)
     temperature = _temperature(net)
-    top = 2 * depth  # in half moves
+    top = 2 * depth  # in halves
     if not every:
         _weigh(net, search, board, top, 1.0, temperature)
     for i in range(4):
@@ -418,7 +419,9 @@ def _deepen(
     for i in range(len(deepening)):
         forget(search)
         cutoff = deepening[i, 1]
-        step = Search(cutoff, search.extend, search.last, search.table, search.control, search.odds)
+        step = Search(
+            cutoff, search.extend, search.lowest_last, search.table, search.control, search.odds
+        )
         best = _best(values)
         _evaluate(net, step, board, int(deepening[i, 0]), every, deeper, best)
         if search.control[_STOP] == 0 or (not every and np.isfinite(deeper[best])):
@@ -494,7 +497,7 @@ class ExpectimaxAgent(Agent):
             move of the depth, so that a search of depth 4 looks up to 7 moves ahead. By default 0,
             which extends no line.
         threads: of a search, in 1..64. With several, moves may depend on their timing, so they do
-            not go with `nodes`. They pay for searches of two milliseconds and more.
+            not go with `nodes`. They pay from some three milliseconds a search on.
         table_bits: log2 of the transposition table's buckets, of 64 bytes each.
 
     Raises:
@@ -532,7 +535,7 @@ class ExpectimaxAgent(Agent):
             raise ValueError(f"threads must be 1 with a limit of nodes, got {threads}")
         self.table_bits, self.size = int(table_bits), net.size
         self._search = new_search(self.cutoff or 0.0, self.table_bits, self.extend)
-        self._searches = by_threads(self._search, self.threads)
+        self._searches = sharing_table(self._search, self.threads)
         self._deepening = self._steps() if is_limited else np.empty((0, 2))
 
     def _steps(self) -> Values:
@@ -642,11 +645,15 @@ class ExpectimaxAgent(Agent):
             finished[i] = run(self._searches[i], rows[i])
 
         others = [threading.Thread(target=search, args=(i,)) for i in range(1, self.threads)]
-        for thread in others:
-            thread.start()
-        search(0)
-        for thread in others:
-            thread.join()
+        try:
+            for thread in others:
+                thread.start()
+            search(0)
+        finally:  # after Ctrl-C, too, no thread searches on
+            for thread in others:
+                self._stop()
+                if thread.ident is not None:
+                    thread.join()
         return finished
 
     def _run(self, board: np.uint64, every: bool, search: Search, values: Values) -> int:

@@ -595,7 +595,9 @@ def test_threads_find_the_values_of_one(n: int) -> None:
     several = ExpectimaxAgent(net, 3, cutoff=0, threads=n)
     assert several.evaluate(boards) == pytest.approx(one.evaluate(boards), rel=1e-5, abs=1e-3)
     assert several.act(boards).tolist() == one.act(boards).tolist()
-    assert pickle.loads(pickle.dumps(several)).act(boards).tolist() == one.act(boards).tolist()
+    again = pickle.loads(pickle.dumps(several))
+    assert again.act(boards).tolist() == one.act(boards).tolist()
+    assert all(search.table is again._searches[0].table for search in again._searches)
 
 
 def test_threads_share_their_work(learned: Network) -> None:
@@ -610,8 +612,8 @@ def test_threads_share_their_work(learned: Network) -> None:
 
 
 def test_searches_of_threads_begin_with_other_tiles() -> None:
-    searches = expectimax.by_threads(expectimax.new_search(0.1, 3, 2), 4)
-    assert [search.last for search in searches] == [0, 0.25, 0.5, 0.75]
+    searches = expectimax.sharing_table(expectimax.new_search(0.1, 3, 2), 4)
+    assert [search.lowest_last for search in searches] == [0, 0.25, 0.5, 0.75]
     assert all(search.table is searches[0].table for search in searches)
     assert {(search.cutoff, search.extend) for search in searches} == {(0.1, 2)}
     assert len({search.control.ctypes.data for search in searches}) == 4
@@ -643,6 +645,29 @@ def test_threads_stop_after_the_limit_and_search_the_next_board() -> None:
         assert np.isfinite(result.values).any()
 
 
+def test_no_thread_searches_on_after_an_interruption(monkeypatch: pytest.MonkeyPatch) -> None:
+    net, board = random_network((4, 4)), from_text("2 4 8 _ / 16 _ 2 _ / _ 4 _ 2 / 64 _ 32 _")
+    agent = ExpectimaxAgent(net, 6, cutoff=0, threads=3)
+    evaluate, searching = expectimax._evaluate, threading.Barrier(3)
+
+    def interrupted(net: Network, search: expectimax.Search, *others: Any) -> None:
+        """Search in the threads, which would take minutes, and interrupt the first one."""
+        searching.wait(60)
+        if search is agent._searches[0]:
+            raise KeyboardInterrupt
+        evaluate(net, search, *others)
+
+    ExpectimaxAgent(net, 2, cutoff=0, threads=2).act(board)  # loads the kernel
+    before = threading.active_count()
+    monkeypatch.setattr(expectimax, "_evaluate", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        agent.act(board)
+    assert threading.active_count() == before
+    monkeypatch.undo()
+    agent.depth = 2
+    assert agent.act(board) == ExpectimaxAgent(net, 2, cutoff=0).act(board)
+
+
 def test_threads_do_not_go_with_nodes() -> None:
     with pytest.raises(ValueError, match="threads must be 1 with a limit of nodes, got 2"):
         ExpectimaxAgent(random_network((4, 4)), nodes=100, threads=2)
@@ -658,7 +683,11 @@ def test_games_in_compiled_code_are_those_of_acting_move_by_move(learned: Networ
         def act(self, boards: npt.NDArray[np.uint64]) -> npt.NDArray[np.int8]:
             return agent.act(boards)
 
-    for settings in ({"depth": 1}, {"depth": 2}, {"depth": 2, "threads": 2}, {"nodes": 20}):
+    several: list[dict[str, Any]] = [
+        *({"depth": 1}, {"depth": 2}, {"depth": 2, "threads": 2}, {"depth": 2, "extend": 3}),
+        *({"nodes": 20}, {"nodes": 50, "extend": 3}),
+    ]
+    for settings in several:
         agent = ExpectimaxAgent(learned, **settings)
         compiled, by_move = play(agent, 3, seed=5), play(OnlyActs(), 3, seed=5)
         for finished, acted in zip(compiled, by_move, strict=True):
