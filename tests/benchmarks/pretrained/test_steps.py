@@ -1,4 +1,4 @@
-"""Shares of games that make a step: the same games move by move, and searches played only once."""
+"""Shares of games that pass a score: the same games move by move, and games played only once."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_games_are_those_of_the_environment() -> None:
     net = filled(3)
     two, deep = ExpectimaxAgent(net, 2), ExpectimaxAgent(net, 3, cutoff=1e-3, extend=2)
     starts = steps.positions(net, 6, START, SEED)
-    row = steps.row_of(net, "depth=3,cutoff=1e-3,extend=2", starts, END)
+    reached = steps.passed(deep, starts, END)
     expected = list[list[int]]()
     seed = SEED
     while len(expected) < 6:
@@ -46,28 +46,49 @@ def test_games_are_those_of_the_environment() -> None:
         expected += [scores] if len(scores) == 2 else []
         seed += 1
     assert [int(start[games.SCORE, 0]) for start in starts] == [first for first, _ in expected]
-    assert row["made"] == "".join("01"[last >= END] for _, last in expected)
-    assert {"0", "1"} == set(row["made"])
-    assert steps.made(row).tolist() == [int(last >= END) for _, last in expected]
+    assert reached == "".join("01"[last >= END] for _, last in expected)
+    assert set(reached) == {"0", "1"}
 
 
-def test_the_command_plays_each_search_once(
+def test_the_command_plays_no_game_twice(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     save(filled(3), tmp_path / "net.npz")
     out = tmp_path / "rows.jsonl"
-    words = ["--player", str(tmp_path / "net.npz"), "--positions", "20", "--start", str(START)]
-    words += ["--end", str(END), "--out", str(out)]
-    steps.main(["depth=1", *words])
-    steps.main(["depth=1", "depth=2", *words])
+    words = ["--player", str(tmp_path / "net.npz"), "--start", str(START), "--end", str(END)]
+    words += ["--out", str(out)]
+    steps.main(["depth=1", *words, "--positions", "15"])
+    (before,) = json_files.rows(out)
+    steps.main(["depth=1", "depth=2", *words, "--positions", "20"])
     rows = json_files.rows(out)
     assert [row["search"] for row in rows] == ["depth=1", "depth=2"]
-    lines = [line for line in capsys.readouterr().out.splitlines() if "depth=2" in line]
-    shares = [steps.made(row).mean() for row in rows]
-    gain = steps.made(rows[1]) - steps.made(rows[0])
+    assert rows[0]["passed"][:15] == before["passed"]
+    first, second = (np.array([*row["passed"]], int) for row in rows)
+    assert len(first) == len(second) == 20
+    gain = second - first
     half = 1.96 * np.std(gain, ddof=1) / np.sqrt(20)
-    assert f"| {shares[1]:.1%} ± " in lines[0]
-    assert f"| {gain.mean():+.1%} ± {half:.1%} |" in lines[0]
+    (line,) = (each for each in capsys.readouterr().out.splitlines() if "depth=2" in each)
+    assert f"| 20 | {second.mean():.1%} ± " in line
+    assert f"| {gain.mean():+.1%} ± {half:.1%} |" in line
+
+
+def test_gains_are_those_of_the_games_of_both() -> None:
+    row, first = ({"search": "", "passed": digits, "cpu_seconds": 8.0} for digits in ("1101", "01"))
+    assert steps.cells(row, first)[1:] == ["4", "75.0% ± 49.0%", "+50.0% ± 98.0%", "2.00 s"]
+
+
+@pytest.mark.parametrize(
+    ("search", "error"),
+    [
+        ("nodes=500", "must have depth, cutoff and extend, got nodes"),
+        ("depth=2,threads=2", "must have depth, cutoff and extend, got threads"),
+        ("depth=13", "depth must be an integer"),
+        ("depth=2,extend=16", "extend must be <= 15"),
+    ],
+)
+def test_wrong_searches_are_refused_before_any_game(search: str, error: str) -> None:
+    with pytest.raises(ValueError, match=error):
+        steps.main([search])
 
 
 def test_the_end_is_behind_the_start() -> None:
