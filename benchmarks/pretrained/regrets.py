@@ -2,7 +2,7 @@
 
     python -m benchmarks.pretrained.regrets
     python -m benchmarks.pretrained.regrets depth=4 nodes=500 --positions 500
-    python -m benchmarks.pretrained.regrets depth=5 depth=5,threads=2 --games 20
+    python -m benchmarks.pretrained.regrets depth=5 depth=6 depth=4,extend=3 --last 150
 
 Positions are drawn from games of the 2-ply search, the same number from each. The regret of a move
 is its value below the best one, both by the deep search, which trusts the same network; regrets
@@ -47,8 +47,15 @@ LARGEST = 3000.0
 """Largest regret of a move that counts, so that a few lost positions do not decide the mean."""
 
 
-def positions(net: Network, n_games: int, n: int, seed: int) -> Words:
+def positions(net: Network, n_games: int, n: int, seed: int, last: int = 0) -> Words:
     """Return different positions of each game of the 2-ply search, `uint64[n_games, n]`.
+
+    Args:
+        net: plays the games.
+        n_games: number of games.
+        n: positions of each game.
+        seed: of the games and positions.
+        last: number of moves at the end of each game from which they are drawn; 0: all.
 
     Raises:
         ValueError: a game has fewer positions.
@@ -61,7 +68,7 @@ def positions(net: Network, n_games: int, n: int, seed: int) -> Words:
 
     play(ExpectimaxAgent(net, 2), n_games, seed, watch=watch)
     rng = np.random.default_rng(seed)
-    return np.array([rng.choice(np.array(game), n, replace=False) for game in games])
+    return np.array([rng.choice(np.array(game[-last:]), n, replace=False) for game in games])
 
 
 def regret(
@@ -104,6 +111,8 @@ class Args:
     """Games from which positions are drawn."""
     positions: Count = 20
     """Positions of each game."""
+    last: Whole = 0
+    """Moves at the end of each game from which positions are drawn; 0: all moves."""
     depth: Count = 7
     """Depth of the deep search."""
     cutoff: Positive = 2e-5
@@ -118,7 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
     args = parse(Args, "python -m benchmarks.pretrained.regrets", arguments)
     net = network_of(args.player)
-    boards = positions(net, args.games, args.positions, args.seed)
+    boards = positions(net, args.games, args.positions, args.seed, args.last)
     deep = ExpectimaxAgent(net, args.depth, cutoff=args.cutoff, table_bits=18)
     values = np.array([deep.evaluate(each) for each in tqdm(boards, unit=" games")])
     lines = [regret(net, search, boards, values) for search in tqdm(args.searches)]
@@ -137,7 +146,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     head = ["search", "CPU time per move", "wall time", "nodes", "regret", "best move"]
     head += [f"beyond {LARGEST:,.0f}"]
     print(markdown(head, cells))
-    about = {name: getattr(args, name) for name in ("player", "games", "positions", "depth")}
+    about = {
+        name: getattr(args, name) for name in ("player", "games", "positions", "last", "depth")
+    }
     about |= {"weights": fingerprint(net), "cutoff": args.cutoff, "seed": args.seed}
     row = {**about, "largest": LARGEST, "lines": lines}
     json_files.append(args.out, [{**row, "machine": machine()}])

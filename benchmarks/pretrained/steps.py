@@ -6,8 +6,8 @@
 Whole games differ most in whether they make the next large tile, so this part of a game tells
 searches apart with fewer moves. The positions are those at which games of the 2-ply search pass a
 score, one of each game; from each of them every search plays on with the same random state, until
-it passes a later score or the game ends. The results have a JSON row of each search, which is written
-every few games; games that are there are not played again.
+it passes a later score or the game ends. The results have a JSON row of each search, written every
+few games; games that are there are not played again.
 """
 
 from __future__ import annotations

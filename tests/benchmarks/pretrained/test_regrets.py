@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("tqdm")
 
+from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.values.ntuple_file import save
 from benchmarks.pretrained import regrets
@@ -35,6 +36,13 @@ def test_regrets_are_losses_by_the_values_of_the_deep_search() -> None:
     assert greedy["interval"] == pytest.approx(half, abs=0.01)
     assert greedy["beyond"] == np.mean(np.array(lost) > 3_000)
     assert 0 < greedy["regret"] and greedy["best"] < 1 and greedy["nodes"] == 0
+
+
+def test_positions_are_from_the_end_of_games() -> None:
+    net, played = filled(3), list[int]()
+    play(ExpectimaxAgent(net, 2), 1, 4, watch=lambda _, boards, __: played.extend(boards))
+    drawn = regrets.positions(net, 1, 30, seed=4, last=30)[0].tolist()
+    assert sorted(drawn) == sorted(played[-30:])
 
 
 def test_the_command_prints_and_keeps_its_lines(
