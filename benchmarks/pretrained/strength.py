@@ -15,10 +15,10 @@ import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import linear_regression
 from typing import Any, NamedTuple
 
 from matplotlib import pyplot as plt
+from scipy.stats import linregress, t
 
 from afterstate.agents.config import settings
 from afterstate.envs import json_files
@@ -94,12 +94,10 @@ def player_scores(*players: str) -> list[Point]:
     return sorted(points)
 
 
-def slope(points: list[Point]) -> float:
-    """Return the gain in score by ten times as many moves."""
-    gain: float = linear_regression(
-        [math.log10(each.x) for each in points], [each.score for each in points]
-    ).slope
-    return gain
+def slope(points: list[Point]) -> tuple[float, float]:
+    """Return the gain in score by ten times as many moves, with half of its 95% interval."""
+    line = linregress([math.log10(each.x) for each in points], [each.score for each in points])
+    return float(line.slope), float(t.ppf(0.975, len(points) - 2) * line.stderr)
 
 
 def _curve(axis: Any, points: list[Point], label: str) -> None:
@@ -155,7 +153,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "from 7.8e9 on": [each for each in late if each.x > CHANGED],
     }
     for name, points in parts.items():
-        print(f"{name}: {slope(points):,.0f} points for ten times as many moves")
+        gain, half = slope(points)
+        print(f"{name}: {gain:,.0f} ± {half:,.0f} points for ten times as many moves")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from benchmarks.pretrained.strength import Point
 
 def test_a_slope_is_the_gain_by_ten_times_as_many_moves() -> None:
     points = [Point(1e7, 100, 5), Point(1e8, 130, 5), Point(1e9, 160, 5)]
-    assert strength.slope(points) == pytest.approx(30)
+    assert strength.slope(points)[0] == pytest.approx(30)
 
 
 def test_moves_before_a_run_are_added_to_its_own() -> None:
