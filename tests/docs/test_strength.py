@@ -7,10 +7,12 @@ import math
 from pathlib import Path
 from statistics import median
 
+import numpy as np
 import pytest
 
 pytest.importorskip("matplotlib")
 
+from afterstate.agents.training.run import half_interval
 from afterstate.envs import json_files
 from afterstate.leaderboard.row_files import Row
 from benchmarks.pretrained import strength, study
@@ -39,6 +41,46 @@ def test_regrets(page: str) -> None:
         assert nodes == f"{line['nodes']:,.0f}"
         assert float(time.split()[0]) == pytest.approx(line["us"] / 1e3, rel=0.05)
         assert regret.strip(" |") == f"{line['regret']:.1f} ± {line['interval']:.1f}"
+
+
+def test_regrets_at_the_end_of_games(page: str) -> None:
+    (row,) = json_files.rows(RESULTS / "search_regrets_late.jsonl")
+    lines = {line["search"]: line for line in row["lines"]}
+    text = " ".join(page.split())
+    extended, six, four, seven = (
+        f"{lines[search]['regret']:.1f} ± {lines[search]['interval']:.1f}"
+        for search in ("depth=4,extend=3", "depth=6", "depth=4", "depth=7,cutoff=1e-3")
+    )
+    assert f"it loses {extended} points, 6-ply search in 80% of the time {six}" in text
+    assert (
+        f"without it {four} and 7-ply with a cutoff of 0.001, in half of the time, {seven}" in text
+    )
+    time = lines["depth=4,extend=3"]["us"]
+    assert lines["depth=6"]["us"] / time == pytest.approx(0.8, abs=0.05)
+    assert lines["depth=7,cutoff=1e-3"]["us"] / time == pytest.approx(0.5, abs=0.06)
+
+
+def test_games_that_pass_a_score(page: str) -> None:
+    rows = json_files.rows(RESULTS / "search_steps.jsonl")
+    passed = {row["search"]: np.array([*row["passed"]], int) for row in rows}
+    text = " ".join(page.split())
+    shares = [
+        f"{passed[search].mean():.1%}"
+        for search in ("depth=2", "depth=3", "depth=4", "depth=3,extend=3")
+    ]
+    sentence = "2-ply search passes 400,000 points in {}, 3-ply in {}, 4-ply in {} and extended"
+    assert f"{sentence.format(*shares)} 3-ply in {shares[-1]} of them" in text
+    extended, four = passed["depth=4,extend=3"], passed["depth=4"]
+    n = len(extended)
+    gain = extended - four[:n]
+    half = half_interval(gain)
+    assert (
+        f"Of the first {n} it is {extended.mean():.1%} by extended 4-ply search and "
+        f"{four[:n].mean():.1%} by 4-ply ({gain.mean():+.1%} ± {half:.1%})"
+    ) in text
+    for each in passed.values():  # "none of these differences is significant"
+        gain = each - four[: len(each)]
+        assert abs(gain.mean()) <= half_interval(gain)
 
 
 def test_threads(page: str) -> None:
