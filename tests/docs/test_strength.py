@@ -53,7 +53,8 @@ def test_regrets_at_the_end_of_games(page: str) -> None:
     )
     assert f"it loses {extended} points, 6-ply search in 80% of the time {six}" in text
     assert (
-        f"without it {four} and 7-ply with a cutoff of 0.001, in half of the time, {seven}" in text
+        f"not extended {four} and 7-ply with a cutoff of 0.001, in half of the time, {seven}"
+        in text
     )
     time = lines["depth=4,extend=3"]["us"]
     assert lines["depth=6"]["us"] / time == pytest.approx(0.8, abs=0.05)
@@ -96,8 +97,8 @@ def test_threads(page: str) -> None:
     }
     four, five, six, extended = (f"{median(each):.1f}" for each in list(less.values())[1:])
     text = " ".join(page.split())
-    assert f"of three runs on two free cores are {four} times less by 4-ply, {five} times" in text
-    assert f"by 5-ply, {six} times less by 6-ply and {extended} times less by extended" in text
+    assert f"on two free cores {four} times as fast by 4-ply, {five} times by 5-ply" in text
+    assert f"{six} times by 6-ply and {extended} times by extended 4-ply search" in text
     deep = [ratio for search, each in less.items() for ratio in each if search != "depth=3"]
     assert f"single runs vary from {min(deep):.1f} to {max(deep):.1f} times" in text
     assert len(rows) == 3 and max(less["depth=3"]) < 1
@@ -111,7 +112,7 @@ def test_threads(page: str) -> None:
     for one, two in (pair for each in pairs.values() for pair in each):  # "lose as much"
         assert two["regret"] == pytest.approx(one["regret"], abs=0.3)
     players = (ROOT / "docs" / "players.md").read_text(encoding="utf-8")
-    assert f"{four} to {five} times less time" in players
+    assert f"{four} to {five} times as fast" in players
 
 
 def test_late_games(page: str) -> None:
