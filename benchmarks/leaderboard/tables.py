@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from afterstate.agents.training.commands import markdown
+from afterstate.agents.training.run import half_interval
 from afterstate.leaderboard.figures import draw
 from afterstate.leaderboard.games import OPPONENTS
 from afterstate.leaderboard.results import TILES, Result, interval, time_text
@@ -201,8 +202,7 @@ def mean_difference(differences: Sequence[float]) -> str:
     """Return the mean with half of its 95% interval, from two differences on."""
     if len(differences) < 2:
         return ""
-    half = 1.96 * np.std(differences, ddof=1) / len(differences) ** 0.5
-    return f"{np.mean(differences):.1f} ± {half:.1f}"
+    return f"{np.mean(differences):.1f} ± {half_interval(differences):.1f}"
 
 
 PAIRS = {

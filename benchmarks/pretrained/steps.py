@@ -141,7 +141,7 @@ class Args:
     seed: Whole = 7_000_000
     """First seed of the games."""
     out: Path = RESULT
-    """File that the row is appended to."""
+    """File of the rows."""
 
     def __post_init__(self) -> None:
         if self.end <= self.start:
@@ -167,9 +167,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         starts = positions(net, n, args.start, args.seed)
         for name, player in players.items():
             row = rows[name]
-            for _ in trange(len(row["passed"]), n, CHUNK, desc=name, unit=" chunks"):
-                done, begun = len(row["passed"]), time.process_time()
-                row["passed"] += passed(player, starts[done : min(done + CHUNK, n)], args.end)
+            for done in trange(len(row["passed"]), n, CHUNK, desc=name, unit=" chunks"):
+                begun = time.process_time()
+                row["passed"] += passed(player, starts[done : done + CHUNK], args.end)
                 row["cpu_seconds"] = round(row["cpu_seconds"] + time.process_time() - begun, 3)
                 json_files.write_rows(args.out, [*others, *rows.values()])
     head = ["search", "games", "pass the score", f"more than {args.searches[0]}"]

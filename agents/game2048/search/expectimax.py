@@ -118,11 +118,11 @@ def new_search(cutoff: float = 0.0, table_bits: int = 0, extend: int = 0) -> Sea
 
 def sharing_table(search: Search, n: int) -> list[Search]:
     """Return the searches of n threads, the first one as it was given."""
-    others = [new_search(search.cutoff, 0, search.extend) for _ in range(n - 1)]
-    shared = [
+    others = (new_search(search.cutoff, extend=search.extend) for _ in range(1, n))
+    shared = (
         other._replace(lowest_last=i / n, table=search.table)
         for i, other in enumerate(others, start=1)
-    ]
+    )
     return [search, *shared]
 
 
@@ -649,9 +649,10 @@ class ExpectimaxAgent(Agent):
             for thread in others:
                 thread.start()
             search(0)
-        finally:  # after Ctrl-C, too, no thread searches on
-            for thread in others:
+        finally:
+            if others:  # after Ctrl-C, too, none may search on
                 self._stop()
+            for thread in others:
                 if thread.ident is not None:
                     thread.join()
         return finished
