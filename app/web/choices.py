@@ -85,6 +85,13 @@ CHOICES: dict[str, tuple[Choice, ...]] = {
             player="expectimax",
         ),
         Choice(
+            "expectimax-deep",
+            "Expectimax without unlikely tiles",
+            (Setting("depth", "depth in moves", 7, 1, 8),),
+            player="expectimax",
+            fixed=MappingProxyType({"cutoff": 1e-3}),
+        ),
+        Choice(
             "expectimax-extended",
             "Expectimax, deeper with few empty cells",
             (Setting("depth", "depth in moves", 4, 1, 5),),
