@@ -24,7 +24,8 @@ from afterstate.agents.config import Count, settings
 from afterstate.agents.game2048.learning.runs import MAX_MOVES
 from afterstate.agents.game2048.learning.self_play import Play, play_path
 from afterstate.agents.game2048.learning.td import new_path
-from afterstate.agents.game2048.search.expectimax import CUTOFF, TABLE_BITS, new_search
+from afterstate.agents.game2048.search.expectimax import CUTOFF, TABLE_BITS
+from afterstate.agents.game2048.search.expectimax_search import new_search
 from afterstate.agents.game2048.values.ntuple import estimate
 from afterstate.agents.game2048.values.ntuple_network import Network
 from afterstate.agents.training.run import EVALUATION_SEED

@@ -24,14 +24,8 @@ from tqdm import tqdm, trange
 
 from afterstate.agents.config import Count, Whole, settings
 from afterstate.agents.game2048.kernels import kernel
-from afterstate.agents.game2048.search.expectimax import (
-    CUTOFF,
-    TABLE_BITS,
-    ExpectimaxAgent,
-    Search,
-    new_search,
-    search_move,
-)
+from afterstate.agents.game2048.search.expectimax import CUTOFF, TABLE_BITS, ExpectimaxAgent
+from afterstate.agents.game2048.search.expectimax_search import Search, new_search, search_move
 from afterstate.agents.game2048.values.ntuple_network import Network
 from afterstate.agents.training.commands import markdown
 from afterstate.agents.training.run import half_interval

@@ -48,7 +48,8 @@ from afterstate.agents.game2048.learning.self_play import (
 )
 from afterstate.agents.game2048.learning.td import Update, new_path
 from afterstate.agents.game2048.play import Games, play
-from afterstate.agents.game2048.search.expectimax import CUTOFF, ExpectimaxAgent, Search, new_search
+from afterstate.agents.game2048.search.expectimax import CUTOFF, ExpectimaxAgent
+from afterstate.agents.game2048.search.expectimax_search import Search, new_search
 from afterstate.agents.game2048.values import ntuple_file
 from afterstate.agents.game2048.values.ntuple import NTupleAgent
 from afterstate.agents.game2048.values.ntuple_file import (

@@ -25,12 +25,8 @@ import numpy.typing as npt
 
 from afterstate.agents.game2048.kernels import kernel
 from afterstate.agents.game2048.learning.options import MAX_STEP, Prune
-from afterstate.agents.game2048.search.expectimax import (
-    CUTOFF,
-    Search,
-    new_search,
-    search_move,
-)
+from afterstate.agents.game2048.search.expectimax import CUTOFF
+from afterstate.agents.game2048.search.expectimax_search import Search, new_search, search_move
 from afterstate.agents.game2048.values import pruned
 from afterstate.agents.game2048.values.ntuple import entry, look_up, source
 from afterstate.agents.game2048.values.ntuple_file import load, save

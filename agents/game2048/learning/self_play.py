@@ -30,7 +30,7 @@ from afterstate.agents.game2048.learning.td import (
     prefetch_sums,
     update,
 )
-from afterstate.agents.game2048.search.expectimax import Search, search_move
+from afterstate.agents.game2048.search.expectimax_search import Search, search_move
 from afterstate.agents.game2048.values.ntuple import (
     prefetch_moves,
     select_move,

@@ -16,7 +16,7 @@ import pytest
 from afterstate.agents.game2048.kernels import mixed
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
 from afterstate.agents.game2048.play import play
-from afterstate.agents.game2048.search import expectimax
+from afterstate.agents.game2048.search import expectimax, expectimax_search
 from afterstate.agents.game2048.search.expectimax import (
     CUTOFF,
     DEEPENING,
@@ -562,7 +562,7 @@ def test_a_search_ends_when_its_timer_fires(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_compilation_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls, deepen = list[int](), expectimax._deepen
+    calls, deepen = list[int](), expectimax_search.deepen
 
     def compiled_at_first(*arguments: Any) -> int:
         """Search; the first call takes longer than the limit."""
@@ -574,7 +574,7 @@ def test_compilation_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     board = from_text("2 4 _ _ / _ _ _ _ / _ _ _ _ / _ _ _ 2")
     agent = ExpectimaxAgent(random_network((4, 4)), seconds=0.4)
     agent.search(board)  # loads the kernel in this test as well
-    monkeypatch.setattr(expectimax, "_deepen", compiled_at_first)
+    monkeypatch.setattr(expectimax, "deepen", compiled_at_first)
     assert agent.search(board).depth > 1
 
 
@@ -606,13 +606,13 @@ def test_threads_share_their_work(learned: Network) -> None:
     one, two = (ExpectimaxAgent(learned, 5, threads=n, table_bits=18) for n in (1, 2))
     one.act(boards)
     two.act(boards)
-    parts = [int(search.control[expectimax._N_SEARCHED]) for search in two._searches]
+    parts = [int(search.control[expectimax_search.N_SEARCHED]) for search in two._searches]
     assert sum(parts) == two.n_searched < 1.5 * one.n_searched
     assert min(parts) > 0
 
 
 def test_searches_of_threads_begin_with_other_tiles() -> None:
-    searches = expectimax.sharing_table(expectimax.new_search(0.1, 3, 2), 4)
+    searches = expectimax_search.sharing_table(expectimax_search.new_search(0.1, 3, 2), 4)
     assert [search.lowest_last for search in searches] == [0, 0.25, 0.5, 0.75]
     assert all(search.table is searches[0].table for search in searches)
     assert {(search.cutoff, search.extend) for search in searches} == {(0.1, 2)}
@@ -621,14 +621,14 @@ def test_searches_of_threads_begin_with_other_tiles() -> None:
 
 def test_torn_entries_are_not_found() -> None:
     """The key of one position with the entry of another, as two threads may leave them."""
-    search = expectimax.new_search(0.0, 0)
+    search = expectimax_search.new_search(0.0, 0)
     key, other = np.uint64(0x123), np.uint64(0x456)
-    entry, wrong = expectimax._pack(7.0, 3, 1.0), expectimax._pack(8.0, 3, 1.0)
-    expectimax._store(search, key, entry)
-    assert expectimax._find(search, key, 3, 1.0) == 7
-    assert np.isnan(expectimax._find(search, other, 3, 1.0))
-    search.table[0, expectimax._SLOTS] = wrong
-    assert np.isnan(expectimax._find(search, key, 3, 1.0))
+    entry, wrong = expectimax_search._pack(7.0, 3, 1.0), expectimax_search._pack(8.0, 3, 1.0)
+    expectimax_search._store(search, key, entry)
+    assert expectimax_search._find(search, key, 3, 1.0) == 7
+    assert np.isnan(expectimax_search._find(search, other, 3, 1.0))
+    search.table[0, expectimax_search._SLOTS] = wrong
+    assert np.isnan(expectimax_search._find(search, key, 3, 1.0))
 
 
 def test_threads_stop_after_the_limit_and_search_the_next_board() -> None:
@@ -648,9 +648,9 @@ def test_threads_stop_after_the_limit_and_search_the_next_board() -> None:
 def test_no_thread_searches_on_after_an_interruption(monkeypatch: pytest.MonkeyPatch) -> None:
     net, board = random_network((4, 4)), from_text("2 4 8 _ / 16 _ 2 _ / _ 4 _ 2 / 64 _ 32 _")
     agent = ExpectimaxAgent(net, 6, cutoff=0, threads=3)
-    evaluate, searching = expectimax._evaluate, threading.Barrier(3)
+    evaluate, searching = expectimax_search.evaluate_moves, threading.Barrier(3)
 
-    def interrupted(net: Network, search: expectimax.Search, *others: Any) -> None:
+    def interrupted(net: Network, search: expectimax_search.Search, *others: Any) -> None:
         """Search in the threads, which would take minutes, and interrupt the first one."""
         searching.wait(60)
         if search is agent._searches[0]:
@@ -659,7 +659,7 @@ def test_no_thread_searches_on_after_an_interruption(monkeypatch: pytest.MonkeyP
 
     ExpectimaxAgent(net, 2, cutoff=0, threads=2).act(board)  # loads the kernel
     before = threading.active_count()
-    monkeypatch.setattr(expectimax, "_evaluate", interrupted)
+    monkeypatch.setattr(expectimax, "evaluate_moves", interrupted)
     with pytest.raises(KeyboardInterrupt):
         agent.act(board)
     assert threading.active_count() == before
