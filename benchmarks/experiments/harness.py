@@ -29,6 +29,9 @@ from afterstate.envs import json_files
 from afterstate.envs.messages import listed
 from afterstate.leaderboard.row_files import Row
 
+RESULTS = Path(__file__).parents[1] / "results" / "experiments"
+"""Folder of the results of all experiments."""
+
 
 def check_options(args: Any, commands: Mapping[str, Sequence[str]]) -> None:
     """Check that a command is given no options that only others use.

@@ -4,8 +4,9 @@
     python -m benchmarks.experiments.alphabeta.run report
 
 `play` plays the games of `settings.json` that have no row in `games.jsonl` in
-`benchmarks/results/experiments/alphabeta`: three searches use each evaluation, and each search uses
-the full evaluation at several depths. `report` writes tables and a figure to `README.md` there.
+`benchmarks/results/experiments/alphabeta`, or in `--out`: three searches use each evaluation, and
+each search uses the full evaluation at several depths. `report` writes tables and a figure to
+`README.md` there.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from afterstate.agents.training.workers import Workers
 from afterstate.envs.commands import parse, run_process
 from afterstate.leaderboard import figures
 from afterstate.leaderboard.row_files import Row
+from benchmarks.experiments import harness
 from benchmarks.experiments.cells import (
     cost,
     fill,
@@ -37,7 +39,7 @@ from benchmarks.experiments.cells import (
 from benchmarks.experiments.harness import check_options
 
 HERE = Path(__file__).parent
-RESULTS = Path(__file__).parents[2] / "results" / "experiments" / "alphabeta"
+RESULTS = harness.RESULTS / "alphabeta"
 GAMES, FIGURE = "games.jsonl", "rate_2048.svg"
 
 TILES = (512, 1024, 2048, 4096)
@@ -63,6 +65,8 @@ class Args:
     """Place of the processes: this machine, or a Ray cluster."""
     hours: Positive | None = None
     """Hours after which no more players begin; by default there is no limit."""
+    out: Path = RESULTS
+    """Folder of rows, page and figure."""
 
 
 def load_settings() -> Row:
@@ -112,10 +116,10 @@ def play_cell(cell: Row) -> Row:
 # Report
 
 
-def rows(selected: Mapping[str, Row]) -> dict[str, Row]:
-    """Return the latest row of each cell that has one, by the cell's label."""
+def rows(out: Path, selected: Mapping[str, Row]) -> dict[str, Row]:
+    """Return the latest row in a folder of each cell that has one, by the cell's label."""
     labels = {name(each): label for label, each in selected.items()}
-    return {labels[name(row)]: row for row in latest(RESULTS / GAMES, selected.values())}
+    return {labels[name(row)]: row for row in latest(out / GAMES, selected.values())}
 
 
 def rate(row: Row) -> tuple[float, float, float]:
@@ -125,12 +129,12 @@ def rate(row: Row) -> tuple[float, float, float]:
     return 100 * share, 100 * ends.low, 100 * ends.high
 
 
-def table(selected: Mapping[str, Row]) -> str:
+def table(out: Path, selected: Mapping[str, Row]) -> str:
     """Return the table of the players that have rows."""
     rates = [f"{tile}, %" for tile in TILES]
     head = ["", "games", "mean score", *rates, "moves per game", "CPU time per move (µs)"]
     body = []
-    for label, row in rows(selected).items():
+    for label, row in rows(out, selected).items():
         shares = {tile: f"{100 * row['reached'][str(tile)]:.1f}" for tile in TILES}
         _, low, high = rate(row)
         shares[2048] += f" ({low:.0f} to {high:.0f})"
@@ -145,12 +149,12 @@ def title(tiles: str) -> str:
     return f"{SEARCHES[tiles]}, depth {load_settings()['terms'][tiles]['depth']}"
 
 
-def draw_rates() -> None:
+def draw_rates(out: Path) -> None:
     """Draw the rates of 2048 by evaluation, with their intervals."""
     names = list(load_settings()["evaluations"])
     _, axes = plt.subplots(figsize=(7, 5.5))
     for i, tiles in enumerate(SEARCHES):
-        played = rows(by_evaluation(tiles))
+        played = rows(out, by_evaluation(tiles))
         heights = [names.index(evaluation) + 0.2 * (i - 1) for evaluation in played]
         rates = [rate(row) for row in played.values()]
         spreads = [[r - low for r, low, _ in rates], [high - r for r, _, high in rates]]
@@ -161,23 +165,23 @@ def draw_rates() -> None:
     axes.invert_yaxis()
     axes.grid(axis="x", alpha=0.3)
     axes.legend()
-    figures.save(axes.figure, RESULTS / FIGURE)
+    figures.save(axes.figure, out / FIGURE)
 
 
-def write_report() -> None:
-    """Write tables and the figure of the rows that exist."""
-    RESULTS.mkdir(parents=True, exist_ok=True)
+def write_report(out: Path) -> None:
+    """Write tables and the figure of the rows that a folder has."""
+    out.mkdir(parents=True, exist_ok=True)
     text = (HERE / "text.md").read_text(encoding="utf-8").rstrip()
     verdicts = (HERE / "verdicts.md").read_text(encoding="utf-8").rstrip()
     parts = ["# " + load_settings()["title"], text, verdicts]
     parts += ["## What each term contributes", f"![]({FIGURE})"]
     for tiles in SEARCHES:
         heading = title(tiles)
-        parts += [f"## {heading[0].upper()}{heading[1:]}", table(by_evaluation(tiles))]
-    parts += ["## All four terms, by depth", table(by_depth())]
+        parts += [f"## {heading[0].upper()}{heading[1:]}", table(out, by_evaluation(tiles))]
+    parts += ["## All four terms, by depth", table(out, by_depth())]
     parts.append((HERE / "readings.md").read_text(encoding="utf-8").rstrip())
-    draw_rates()
-    path = RESULTS / "README.md"
+    draw_rates(out)
+    path = out / "README.md"
     path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     print(f"written: {path}")
 
@@ -188,9 +192,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     check_options(args, dict.fromkeys(("jobs", "backend", "hours"), ("play",)))
     if args.command == "play":
         workers = Workers(args.jobs, args.backend)
-        fill(RESULTS / GAMES, cells(), play_cell, workers, args.hours)
+        fill(args.out / GAMES, cells(), play_cell, workers, args.hours)
     else:
-        write_report()
+        write_report(args.out)
 
 
 if __name__ == "__main__":

@@ -10,9 +10,9 @@ r"""Repeat the experiments of Kuwabara and Hoki (2018) with rank networks, at a 
 `train` trains the networks of the settings file `NAME.json`, each in a folder of `--runs`, with
 `--repeats` each with several seeds. `play` draws five of the players again and
 again, and lets them play sets of 100 games, from one class reset to the next. Each set is a row of
-`NAME.jsonl` in `benchmarks/results/experiments/daihinmin`; a file has rows of the same players
-only. Both commands continue after an interruption. `play` and `draw` then write the tables with the
-published values, `NAME.md`, and the figure, `NAME.svg`.
+`NAME.jsonl` in `benchmarks/results/experiments/daihinmin`, or in `--out`; a file has rows of the
+same players only. Both commands continue after an interruption. `play` and `draw` then write the
+tables with the published values, `NAME.md`, and the figure, `NAME.svg`.
 """
 
 from __future__ import annotations
@@ -50,17 +50,19 @@ from afterstate.envs import durable_files, json_files
 from afterstate.envs.commands import parse, run_process
 from afterstate.envs.daihinmin.rules import N_PLAYERS
 from afterstate.leaderboard.row_files import Row
+from benchmarks.experiments import harness
 from benchmarks.experiments.daihinmin import report
 from benchmarks.experiments.daihinmin.settings import Experiment, read, seeded
 from benchmarks.experiments.harness import check_options, results
 
-RESULTS = Path(__file__).parents[2] / "results" / "experiments" / "daihinmin"
+RESULTS = harness.RESULTS / "daihinmin"
 GAMES = 100
 """Games of a set."""
 OPTIONS = {
     **dict.fromkeys(("only", "threads"), ("train",)),
     **dict.fromkeys(("jobs", "backend", "hours"), ("train", "play")),
     **dict.fromkeys(("draws", "self_play"), ("play",)),
+    "out": ("play", "draw"),
 }
 """The commands that use an option, where not all do."""
 
@@ -96,6 +98,8 @@ class Args:
     """Device on which networks learn and play: cpu or cuda."""
     threads: Count = 1
     """CPU threads of each network that learns."""
+    out: Path = RESULTS
+    """Folder of rows, page and figure."""
 
     @property
     def workers(self) -> Workers:
@@ -415,7 +419,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
     args = parse(Args, "python -m benchmarks.experiments.daihinmin.run", arguments)
     torch.set_num_threads(1)
-    out = RESULTS / f"{args.name}.jsonl"
+    out = args.out / f"{args.name}.jsonl"
     folder = None if args.runs is None else args.runs / args.name
     experiment = read(args.name)
     check(experiment, args)

@@ -6,6 +6,7 @@ import bisect
 import math
 from collections.abc import Sequence
 from itertools import chain
+from pathlib import Path
 from typing import TypeAlias
 
 from matplotlib import pyplot as plt
@@ -19,7 +20,6 @@ from benchmarks.experiments.cells import cost, interval, latest, mean_text, scor
 from benchmarks.experiments.harness import INTERVALS, Estimate, over_runs
 from benchmarks.experiments.mc_softmax.settings import (
     HERE,
-    RESULTS,
     Measure,
     cells,
     load_settings,
@@ -54,16 +54,16 @@ MIN_GAMES = 20
 """Games that a mean score needs while learning."""
 
 
-def rows(measure: Measure, group: str) -> list[Row]:
-    """Return the latest rows of a group of players, in the order of `settings.json`."""
-    return latest(RESULTS / FILES[measure], cells(measure, [group]))
+def rows(out: Path, measure: Measure, group: str) -> list[Row]:
+    """Return the latest rows of a group in a folder, in the order of `settings.json`."""
+    return latest(out / FILES[measure], cells(measure, [group]))
 
 
-def policies(measure: Measure) -> str:
+def policies(out: Path, measure: Measure) -> str:
     """Return the regrets or scores of all pairs of policies."""
     pairs = {
         (row["settings"]["select"], row["settings"]["backup"]): mean_text(row)
-        for row in rows(measure, "policies")
+        for row in rows(out, measure, "policies")
     }
     backups = list(dict.fromkeys(backup for _, backup in pairs))
     body = [
@@ -73,7 +73,7 @@ def policies(measure: Measure) -> str:
     return markdown(["select, back up by", *backups], body)
 
 
-def simulations(network: str) -> str:
+def simulations(out: Path, network: str) -> str:
     """Return and draw the scores by simulations, with those of other searches of the network.
 
     The published scores are of a network that learned far longer.
@@ -81,7 +81,7 @@ def simulations(network: str) -> str:
     published = load_settings()["published"]
     _, axes = plt.subplots(figsize=(7, 4.5))
     body = []
-    played = [r for r in rows("scores", "simulations") if r["settings"]["network"] == network]
+    played = [r for r in rows(out, "scores", "simulations") if r["settings"]["network"] == network]
     for kind, group in by_kind(played).items():
         x = [row["settings"]["simulations"] for row in group]
         spreads = [interval(r) if r["n_games"] >= MIN_GAMES_DRAWN else math.nan for r in group]
@@ -91,13 +91,13 @@ def simulations(network: str) -> str:
             score = published["simulations"].get(str(n)) if kind.startswith(PAPER) else None
             body.append([f"{n:,} simulations", kind, *score_cells(row, score)])
     others = ("ntuple", "expectimax") if network == "ntuple" else ("value-net",)
-    for i, row in enumerate(r for r in rows("scores", "lines") if r["player"] in others):
+    for i, row in enumerate(r for r in rows(out, "scores", "lines") if r["player"] in others):
         ply = f"{row['settings'].get('depth', 1)}-ply"
         axes.axhline(row["mean"], color=f"C{3 + i}", linestyle="--", label=ply)
         body.append([ply, "", *score_cells(row, published.get(ply))])
     axes.set(xscale="log", xlabel="simulations per move", ylabel="mean score", ylim=(0, None))
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
-    figures.save(axes.figure, RESULTS / f"simulations_{network}.svg")
+    figures.save(axes.figure, out / f"simulations_{network}.svg")
     head = ["", "", "mean score", "games", "µs of CPU a move", "published, CNN22"]
     return markdown(head, body)
 
@@ -120,11 +120,11 @@ def by_kind(played: list[Row]) -> dict[str, list[Row]]:
     return groups
 
 
-def by_settings(measure: Measure, group: str) -> str:
+def by_settings(out: Path, measure: Measure, group: str) -> str:
     """Return players by their settings: regret and share of best moves, or score."""
     heads = ["regret", "best moves, %"] if measure == "regrets" else ["mean score"]
     body = []
-    for row in rows(measure, group):
+    for row in rows(out, measure, group):
         options = {k: v for k, v in row["settings"].items() if k != "network"}
         text = ", ".join(f"{name} {value}" for name, value in options.items())
         network = NETWORKS[row["settings"].get("network", "ntuple")]
@@ -161,10 +161,10 @@ def scores(evaluations: list[Row], window: float | None) -> Curve:
     return curve
 
 
-def learner_rows(experiment: str) -> dict[str, list[list[Row]]]:
+def learner_rows(out: Path, experiment: str) -> dict[str, list[list[Row]]]:
     """Return the rows of an experiment by the name of the learner, a list for each of its seeds."""
     groups: dict[str, dict[int, list[Row]]] = {}
-    for row in json_files.rows(RESULTS / FILES["learners"]):
+    for row in json_files.rows(out / FILES["learners"]):
         if row["experiment"] == experiment:
             groups.setdefault(row["run"], {}).setdefault(row["seed"], []).append(row)
     return {run: list(seeds.values()) for run, seeds in groups.items()}
@@ -204,7 +204,7 @@ def draw_curves(axes: Axes, curves: Sequence[Curve], label: str, color: str) -> 
         axes.plot(x, y, marker=".", color=color, label="" if i else label)
 
 
-def learning(experiment: str) -> str:
+def learning(out: Path, experiment: str) -> str:
     """Return the results of the learners of an experiment, and draw their curves.
 
     The curves are of the games that they learn from, as in the paper.
@@ -212,13 +212,13 @@ def learning(experiment: str) -> str:
     window = load_settings()["learners"][experiment].get("window")
     _, axes = plt.subplots(figsize=(7, 4.5))
     body = []
-    for i, (run, seeds) in enumerate(learner_rows(experiment).items()):
+    for i, (run, seeds) in enumerate(learner_rows(out, experiment).items()):
         draw_curves(axes, [scores(evaluated(rows), window) for rows in seeds], run, f"C{i}")
         body.append([run, *learner_cells(seeds, window)])
     lately = "last 1,000 games, or all so far" if window is None else f"last {window:,.0f} moves"
     axes.set(xlabel="moves", ylabel=f"mean score, {lately}", ylim=(0, None))
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
-    figures.save(axes.figure, RESULTS / f"{file_name(experiment)}.svg")
+    figures.save(axes.figure, out / f"{file_name(experiment)}.svg")
     n_games = f"then, {load_settings()['searched']} games"
     head = ["learner", "runs", "moves", f"best mean score while learning, {lately}"]
     table = markdown([*head, "at the end", n_games, "greedy, 100 games", ""], body)
@@ -240,15 +240,15 @@ def board_values(rows: list[Row]) -> Curve:
     ]
 
 
-def growth(experiment: str) -> str:
+def growth(out: Path, experiment: str) -> str:
     """Draw the mean value of boards in the course of learning; return the figure's name."""
     _, axes = plt.subplots(figsize=(7, 4.5))
-    for i, (run, seeds) in enumerate(learner_rows(experiment).items()):
+    for i, (run, seeds) in enumerate(learner_rows(out, experiment).items()):
         draw_curves(axes, [board_values(rows) for rows in seeds], run, f"C{i}")
     axes.set(xlabel="moves", ylabel="mean value of boards", yscale="log")
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
     name = f"{file_name(experiment)}_values.svg"
-    figures.save(axes.figure, RESULTS / name)
+    figures.save(axes.figure, out / name)
     return name
 
 
@@ -257,40 +257,40 @@ def file_name(experiment: str) -> str:
     return experiment.replace(" ", "_")
 
 
-def player_sections() -> list[str]:
+def player_sections(out: Path) -> list[str]:
     """Return the sections of players that have rows."""
     heads: dict[Measure, str] = {"regrets": "regrets", "scores": "mean scores"}
     parts = []
     for measure, head in heads.items():
-        if rows(measure, "policies"):
-            parts += [f"## Policies of selection and backup: {head}", policies(measure)]
-    networks = {row["settings"]["network"] for row in rows("scores", "simulations")}
+        if rows(out, measure, "policies"):
+            parts += [f"## Policies of selection and backup: {head}", policies(out, measure)]
+    networks = {row["settings"]["network"] for row in rows(out, "scores", "simulations")}
     for network in (each for each in NETWORKS if each in networks):
-        parts += [f"## Simulations, {NETWORKS[network]}", simulations(network)]
+        parts += [f"## Simulations, {NETWORKS[network]}", simulations(out, network)]
         parts += [f"![](simulations_{network}.svg)"]
     for measure in heads:
         for group in load_settings()[measure]:
-            if group not in ("policies", "simulations", "lines") and rows(measure, group):
+            if group not in ("policies", "simulations", "lines") and rows(out, measure, group):
                 parts += [f"## {group[0].upper()}{group[1:]}: {measure}"]
-                parts += [by_settings(measure, group)]
+                parts += [by_settings(out, measure, group)]
     return parts
 
 
-def learner_sections() -> list[str]:
+def learner_sections(out: Path) -> list[str]:
     """Return the sections of experiments that have rows."""
     parts = []
     for experiment, plan in load_settings()["learners"].items():
-        if learner_rows(experiment):
-            parts += [f"## Learning, {experiment}", plan["about"], learning(experiment)]
-            parts += [f"![]({file_name(experiment)}.svg)", f"![]({growth(experiment)})"]
+        if learner_rows(out, experiment):
+            parts += [f"## Learning, {experiment}", plan["about"], learning(out, experiment)]
+            parts += [f"![]({file_name(experiment)}.svg)", f"![]({growth(out, experiment)})"]
     return parts
 
 
-def write() -> None:
-    """Write the page and its figures."""
+def write(out: Path) -> None:
+    """Write the page and the figures of the rows that a folder has."""
     *texts, readings = [(HERE / name).read_text(encoding="utf-8").rstrip() for name in TEXTS]
-    parts = ["# " + load_settings()["title"], *texts, *player_sections(), *learner_sections()]
+    parts = ["# " + load_settings()["title"], *texts, *player_sections(out), *learner_sections(out)]
     parts.append(readings)
-    path = RESULTS / "README.md"
+    path = out / "README.md"
     path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     print(f"written: {path}")

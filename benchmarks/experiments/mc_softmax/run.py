@@ -10,11 +10,11 @@
 move of 5-ply search: the value that a move loses is its *regret*. A few thousand positions measure
 a mean regret far more precisely than a few hundred games measure a mean score. `scores` plays
 games. Both take `--only` some groups and leave out players that have a row; rows go to
-`regrets.jsonl` and `games.jsonl` in `benchmarks/results/experiments/mc_softmax`. `temperature`
-learns a temperature of selection and writes it to `temperature.json` there. `learn` trains the
-learners of the experiments, with `--repeats` each with several seeds, in folders of `--runs`, and
-copies their rows to `learning.jsonl`. `report` writes tables and figures with the published values
-to `README.md` there.
+`regrets.jsonl` and `games.jsonl` in `benchmarks/results/experiments/mc_softmax`, or in `--out`.
+`temperature` learns a temperature of selection and writes it to `temperature.json` there. `learn`
+trains the learners of the experiments, with `--repeats` each with several seeds, in folders of
+`--runs`, and copies their rows to `learning.jsonl`. `report` writes tables and figures with the
+published values to `README.md` there.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ from afterstate.envs.commands import parse, run_process
 from afterstate.envs.words import Words
 from afterstate.leaderboard.machine import has_bfloat16, machine
 from afterstate.leaderboard.row_files import Row
+from benchmarks.experiments import harness
 from benchmarks.experiments.cells import fill, mean_regret, play_games
 from benchmarks.experiments.harness import (
     check_options,
@@ -59,7 +60,6 @@ from benchmarks.experiments.harness import (
 )
 from benchmarks.experiments.mc_softmax import report
 from benchmarks.experiments.mc_softmax.settings import (
-    RESULTS,
     LearnerPlan,
     cells,
     check_network,
@@ -68,6 +68,8 @@ from benchmarks.experiments.mc_softmax.settings import (
     network_name,
     select_groups,
 )
+
+RESULTS = harness.RESULTS / "mc_softmax"
 
 Values = npt.NDArray[np.float64]
 
@@ -92,6 +94,8 @@ class Args:
     """Hours after which no more players or learners begin; by default there is no limit."""
     threads: Count = 1
     """CPU threads of each neural network that learns."""
+    out: Path = RESULTS
+    """Folder of rows, page and figures."""
 
     @property
     def workers(self) -> Workers:
@@ -219,7 +223,7 @@ def measure_regrets(args: Args) -> None:
     selected = list(cells("regrets", args.only))
     positions(args.runs, args.workers)  # once, before several processes need them
     measure = functools.partial(measure_regret, args.runs)
-    fill(RESULTS / report.FILES["regrets"], selected, measure, args.workers, args.hours)
+    fill(args.out / report.FILES["regrets"], selected, measure, args.workers, args.hours)
 
 
 def learn_temperature(args: Args) -> None:
@@ -234,9 +238,9 @@ def learn_temperature(args: Args) -> None:
     player = MCSoftmaxAgent(load(players.PRETRAINED), MCSoftmaxSettings(**options["searches"]))
     temperature = round(learned_temperature(player, boards), 4)
     row = {**options, "boards": len(boards), "temperature": temperature, "machine": machine()}
-    RESULTS.mkdir(parents=True, exist_ok=True)
+    args.out.mkdir(parents=True, exist_ok=True)
     text = json.dumps(row, indent=1) + "\n"
-    (RESULTS / report.FILES["temperature"]).write_text(text, encoding="utf-8")
+    (args.out / report.FILES["temperature"]).write_text(text, encoding="utf-8")
     print(f"temperature {temperature}")
 
 
@@ -248,7 +252,7 @@ def measure_score(cell: Row) -> Row:
 
 def measure_scores(args: Args) -> None:
     """Play games."""
-    file = RESULTS / report.FILES["scores"]
+    file = args.out / report.FILES["scores"]
     fill(file, cells("scores", args.only), measure_score, args.workers, args.hours)
 
 
@@ -262,7 +266,7 @@ def learn(args: Args) -> None:
     selected = select_groups(load_settings()["learners"], args.only)
     plans = [plan for plan in learners(args.repeats) if plan.experiment in selected]
     calls = [functools.partial(learn_by_plan, args.runs, plan, args.threads) for plan in plans]
-    path = RESULTS / report.FILES["learners"]
+    path = args.out / report.FILES["learners"]
     for plan in results(calls, args.workers, args.hours, "learners", save=True):
         copy_rows(path, key_of(plan), folder(args.runs, plan), "rows.jsonl", "search_play.jsonl")
 
@@ -326,7 +330,7 @@ def play_by_search(place: Path, plan: LearnerPlan) -> None:
 
 def write_report(args: Args) -> None:
     """Write tables and figures."""
-    report.write()
+    report.write(args.out)
 
 
 COMMANDS = {

@@ -14,7 +14,6 @@ from afterstate.envs.messages import listed
 from afterstate.leaderboard.row_files import Row
 
 HERE = Path(__file__).parent
-RESULTS = Path(__file__).parents[2] / "results" / "experiments" / "mc_softmax"
 PRETRAINED = Path(str(game2048.__file__)).parent / "pretrained"
 
 NETWORK_FILES = {"ntuple": "ntuple.npz", "value-net": "value.safetensors"}

@@ -27,8 +27,8 @@ from afterstate.agents.training.commands import markdown
 from afterstate.envs.commands import parse, run_process
 from afterstate.envs.game2048 import rules
 from benchmarks.experiments.policy_nets.analysis import contributions, top_units
+from benchmarks.experiments.policy_nets.settings import RESULTS
 
-RESULTS = Path(__file__).parents[2] / "results" / "experiments" / "policy_nets"
 FIRST_ROW = (12, 11, 10, 9)
 """Exponents of the first row of the middle board: 4096 2048 1024 512."""
 LOWER_ROWS = {"sparse": (0.8, 3), "half full": (0.5, 4), "full": (0.2, 7)}
@@ -92,16 +92,20 @@ def table(rows: pd.DataFrame) -> str:
 class Args:
     """Measure both pretrained networks and write the rows and the table."""
 
+    out: Path = RESULTS
+    """Folder of rows and table."""
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
-    parse(Args, "python -m benchmarks.experiments.policy_nets.concentration", arguments)
+    args = parse(Args, "python -m benchmarks.experiments.policy_nets.concentration", arguments)
     cases = [(layers, density) for layers in sorted(PRETRAINED) for density in LOWER_ROWS]
     rows = [row for case in cases for row in measure(*case)]
+    args.out.mkdir(parents=True, exist_ok=True)
     text = "".join(json.dumps(row) + "\n" for row in rows)
-    (RESULTS / "concentration.jsonl").write_text(text, encoding="utf-8")
+    (args.out / "concentration.jsonl").write_text(text, encoding="utf-8")
     page = TEXT.format(n=N_PATTERNS) + table(pd.DataFrame(rows)) + "\n"
-    (RESULTS / "concentration.md").write_text(page, encoding="utf-8")
+    (args.out / "concentration.md").write_text(page, encoding="utf-8")
     print(page)
 
 

@@ -32,7 +32,6 @@ from benchmarks.experiments.policy_nets import analysis, drawing, logs, tables
 from benchmarks.experiments.policy_nets.analysis import PAPER_BOARDS
 from benchmarks.experiments.policy_nets.settings import (
     HERE,
-    RESULTS,
     label,
     load_settings,
     network_file,
@@ -59,10 +58,11 @@ Networks = Mapping[int, nn.Module]
 # The page
 
 
-def write(networks: Networks, runs: Path, moves: float, has_verdicts: bool) -> None:
+def write(out: Path, networks: Networks, runs: Path, moves: float, has_verdicts: bool) -> None:
     """Write the page and its pictures.
 
     Args:
+        out: the folder of the rows of games, which is written to.
         networks: at least two, one of 2 or 5 layers among them.
         runs: the folder of their runs and of the log.
         moves: number of moves that they learned from.
@@ -74,53 +74,53 @@ def write(networks: Networks, runs: Path, moves: float, has_verdicts: bool) -> N
     """
     if len(networks) < 2 or not {2, 5} & set(networks):
         raise ValueError("the tables need two networks, k = 2 or 5 among them")
-    if not (RESULTS / GAMES).exists():
-        raise ValueError(f"{RESULTS / GAMES} is not there: `play` first")
+    if not (out / GAMES).exists():
+        raise ValueError(f"{out / GAMES} is not there: `play` first")
     published = load_settings()["published"]
-    durable_files.write(RESULTS / LOG, (runs / "moves.json").read_bytes())
+    durable_files.write(out / LOG, (runs / "moves.json").read_bytes())
     weights = {label(layers): analysis.first_layer(net) for layers, net in networks.items()}
-    drawing.draw_weights(weights, RESULTS / "weights.svg")
-    parts = introduction(moves, has_verdicts)
+    drawing.draw_weights(weights, out / "weights.svg")
+    parts = introduction(out, moves, has_verdicts)
     parts |= {
-        "Table 2: scores": table_2(published),
-        "Table 3: filters of the first layer": table_3(networks) + "\n\n![](filters.png)",
+        "Table 2: scores": table_2(out, published),
+        "Table 3: filters of the first layer": table_3(out, networks) + "\n\n![](filters.png)",
         "Figure 3: large weights": "![](weights.svg)",
         **contribution_sections(networks, published),
-        "Section 6: agreement and heuristics": section_6(networks, runs, published)
+        "Section 6: agreement and heuristics": section_6(out, networks, runs, published)
         + "\n\n![](boards.png)",
         "Figure 5": figure_5(networks, published),
         **readings(),
     }
-    write_page(parts)
+    write_page(out, parts)
 
 
-def renew() -> None:
+def renew(out: Path) -> None:
     """Write those sections of the page again that need no other networks than the pretrained.
 
     Raises:
         OSError: a file cannot be read or written.
     """
-    page = (RESULTS / "README.md").read_text(encoding="utf-8").rstrip()
+    page = (out / "README.md").read_text(encoding="utf-8").rstrip()
     first, *others = page.removeprefix("# ").split("\n\n## ")
     parts = dict(part.split("\n\n", 1) for part in (first, *others))
     published = load_settings()["published"]
     pretrained = {layers: load(file) for layers, file in PRETRAINED.items()}
-    new = introduction(load_settings()["moves"], "What agrees" in parts)
-    new |= {"Table 2: scores": table_2(published)}
+    new = introduction(out, load_settings()["moves"], "What agrees" in parts)
+    new |= {"Table 2: scores": table_2(out, published)}
     new |= contribution_sections(pretrained, published) | readings()
-    write_page(parts | new)
+    write_page(out, parts | new)
 
 
-def write_page(parts: Mapping[str, str]) -> None:
+def write_page(out: Path, parts: Mapping[str, str]) -> None:
     """Write the page: its sections by their headings, the title first."""
     text = "\n\n## ".join(f"{heading}\n\n{body}" for heading, body in parts.items())
-    (RESULTS / "README.md").write_text(f"# {text}\n", encoding="utf-8")
-    print(f"written: {RESULTS / 'README.md'}")
+    (out / "README.md").write_text(f"# {text}\n", encoding="utf-8")
+    print(f"written: {out / 'README.md'}")
 
 
-def introduction(moves: float, has_verdicts: bool) -> dict[str, str]:
+def introduction(out: Path, moves: float, has_verdicts: bool) -> dict[str, str]:
     """Return the title with the text of the page, and the verdicts."""
-    log = json_files.read(RESULTS / LOG)
+    log = json_files.read(out / LOG)
     (player,) = log["players"]
     text = (HERE / "text.md").read_text(encoding="utf-8").rstrip()
     text = text.format(
@@ -144,13 +144,13 @@ def readings() -> dict[str, str]:
 # Tables and figures
 
 
-def games_by_layers() -> dict[int, list[Row]]:
+def games_by_layers(out: Path) -> dict[int, list[Row]]:
     """Return the latest rows of games by layers, a row for each seed.
 
     Networks are those that learned from the moves, the log and with the settings of the last row,
     and all have as many games as it has.
     """
-    rows = [*{name(row): row for row in json_files.rows(RESULTS / GAMES)}.values()]
+    rows = [*{name(row): row for row in json_files.rows(out / GAMES)}.values()]
     learned = [_learned(row) for row in rows if "layers" in row["settings"]]
     groups: dict[int, list[Row]] = {}
     for row in rows:
@@ -165,10 +165,10 @@ def _learned(row: Row) -> Row:
     return {name: row["settings"].get(name) for name in names}
 
 
-def table_2(published: dict[str, Any]) -> str:
+def table_2(out: Path, published: dict[str, Any]) -> str:
     """Return the scores of the networks, means over runs if there are several."""
     body = []
-    for layers, rows in games_by_layers().items():
+    for layers, rows in games_by_layers(out).items():
         scores = published["scores"].get(str(layers), {})
         n_runs = str(len(rows)) if layers else "-"
         cells = [label(layers), str(over_runs([score(row) for row in rows])), n_runs]
@@ -178,7 +178,7 @@ def table_2(published: dict[str, Any]) -> str:
     return f"{INTERVALS}\n\n" + markdown([*head, "published mean", "published max"], body)
 
 
-def table_3(networks: Networks) -> str:
+def table_3(out: Path, networks: Networks) -> str:
     """Return the filter of ours that is most similar to each published one, and draw both.
 
     The last column is the similarity of the most similar filter of an untrained network.
@@ -200,7 +200,7 @@ def table_3(networks: Networks) -> str:
         titles += [f"{title}, published", f"ours, #{number}, turned, {cosine:.2f}"]
     scaled = np.stack([each / np.abs(each).max() for each in drawn])
     scale = "weight / largest of the filter"
-    drawing.draw_filters(scaled, titles, RESULTS / "filters.png", label=scale)
+    drawing.draw_filters(scaled, titles, out / "filters.png", label=scale)
     return markdown(["published", "most similar of ours", "cosine", "of a new network"], rows)
 
 
@@ -262,7 +262,7 @@ def figure_5(networks: Networks, published: dict[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
-def section_6(networks: Networks, runs: Path, published: dict[str, Any]) -> str:
+def section_6(out: Path, networks: Networks, runs: Path, published: dict[str, Any]) -> str:
     """Return the agreement in games of the network with the most layers, and the heuristics."""
     most, player = max(networks), network_file(runs, max(networks))
     boards = logs.boards(runs / f"states_k{most}.npy", player, 20, 1, 1.0)
@@ -275,7 +275,7 @@ def section_6(networks: Networks, runs: Path, published: dict[str, Any]) -> str:
     rows = [[name, f"{n:,}", f"{share * n:.1f}"] for name, n in lines]
     head = f"published, four networks, of {counts['boards']:,} boards"
     theirs = markdown([head, "boards", "%"], rows)
-    draw_disagreements(named, boards)
+    draw_disagreements(out, named, boards)
     fit, test = (
         logs.boards(runs / f"probe_{i}_k{most}.npy", player, PROBE_GAMES, i * 10**6, 0.05)
         for i in (1, 2)
@@ -284,10 +284,10 @@ def section_6(networks: Networks, runs: Path, published: dict[str, Any]) -> str:
     return "\n\n".join([ours, theirs, tables.heuristics_table(named, boards), probes])
 
 
-def draw_disagreements(named: Mapping[str, nn.Module], boards: torch.Tensor) -> None:
+def draw_disagreements(out: Path, named: Mapping[str, nn.Module], boards: torch.Tensor) -> None:
     """Draw the six boards on which the first network differs most surely from all others."""
     alone, *others = named.values()
     places = analysis.disagreements(alone, others, boards, 6)
     captions = [tables.caption(named, board) for board in boards[places]]
     words = torch_rules.to_words(boards[places]).tolist()
-    drawing.draw_boards(words, captions, RESULTS / "boards.png")
+    drawing.draw_boards(words, captions, out / "boards.png")

@@ -8,13 +8,13 @@
 
 `log` writes the play log. `train` trains the networks of `settings.json` on it, each in a folder of
 `--runs`, or only those of `--layers`, with `--repeats` each with several seeds, and copies their
-rows to `learning.jsonl` in `benchmarks/results/experiments/policy_nets`. `play` plays the games of
-table 2 with the trained networks that have no row, and appends a row for each to `games.jsonl`
-there. All three continue where they were interrupted. `report` plays games with the network that
-has the most layers, for the positions of section 6 and the probes, and writes tables and pictures
-with the published values to `README.md` there, by the networks of the first seed. `renew` writes
-the text, table 2 and tables 4 to 7 of that page again, by the rows of games and the pretrained
-networks.
+rows to `learning.jsonl` in `benchmarks/results/experiments/policy_nets`, or in `--out`. `play`
+plays the games of table 2 with the trained networks that have no row, and appends a row for each to
+`games.jsonl` there. All three continue where they were interrupted. `report` plays games with the
+network that has the most layers, for the positions of section 6 and the probes, and writes tables
+and pictures with the published values to `README.md` there, by the networks of the first seed.
+`renew` writes the text, table 2 and tables 4 to 7 of that page again, by the rows of games and the
+pretrained networks.
 
 With `--moves 6e8` all commands take as many moves as the paper; with `--device cuda` networks learn
 and play on a GPU.
@@ -77,6 +77,8 @@ class Args:
     """Device of the networks."""
     threads: Count = 1
     """CPU threads of each process."""
+    out: Path = RESULTS
+    """Folder of rows, page and pictures."""
 
     def __post_init__(self) -> None:
         if self.games == 1:
@@ -111,7 +113,7 @@ def train_networks(args: Args) -> None:
         for seed in range(1, args.repeats + 1)
         for layers in args.layers or load_settings()["layers"]
     ]
-    path = RESULTS / report.LEARNING
+    path = args.out / report.LEARNING
     for key in results(calls, args.workers, args.hours, "networks", save=True):
         copy_rows(path, key, run_folder(args.runs, **key), "rows.jsonl")
 
@@ -185,18 +187,18 @@ def play_cell(args: Args, cell: Row) -> Row:
 def play(args: Args) -> None:
     """Play the games of table 2."""
     measure = partial(play_cell, args)
-    fill(RESULTS / report.GAMES, cells(args), measure, args.workers, args.hours)
+    fill(args.out / report.GAMES, cells(args), measure, args.workers, args.hours)
 
 
 def write_report(args: Args) -> None:
     """Write the page with its tables and pictures."""
     networks = {layers: load(file) for (layers, _), file in trained_networks(args).items()}
-    report.write(networks, args.runs, n_moves(args), has_verdicts=args.moves is None)
+    report.write(args.out, networks, args.runs, n_moves(args), has_verdicts=args.moves is None)
 
 
 def renew(args: Args) -> None:
     """Write those sections of the page again that need no trained networks."""
-    report.renew()
+    report.renew(args.out)
 
 
 COMMANDS = {
@@ -215,6 +217,7 @@ OPTIONS = {
     "threads": ("train", "play"),
     "layers": ("train",),
     "games": ("play",),
+    "out": ("train", "play", "report", "renew"),
 }
 """The commands that use an option, where not all do."""
 

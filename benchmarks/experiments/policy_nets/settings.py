@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from benchmarks.experiments import harness
 from benchmarks.experiments.policy_nets.analysis import TILES
 
 HERE = Path(__file__).parent
-RESULTS = Path(__file__).parents[2] / "results" / "experiments" / "policy_nets"
+RESULTS = harness.RESULTS / "policy_nets"
 
 
 def load_settings() -> dict[str, Any]:

@@ -34,12 +34,13 @@ from afterstate.agents.config import Backend, Count, Jobs, Positive, Rate, Whole
 from afterstate.agents.training.workers import Workers
 from afterstate.envs import json_files
 from afterstate.envs.commands import parse, run_process
+from benchmarks.experiments import harness
 from benchmarks.experiments.harness import results
 from benchmarks.experiments.quasi_greedy import figure, playing, report, rows
 from benchmarks.experiments.quasi_greedy.playing import Plan
 from benchmarks.experiments.quasi_greedy.settings import Experiment, Measure, Run, Scale, read
 
-RESULTS = Path(__file__).parents[2] / "results" / "experiments" / "quasi_greedy"
+RESULTS = harness.RESULTS / "quasi_greedy"
 IN_PROGRESS = "in_progress"
 """Folder of checkpoints, next to the results."""
 SMALL = [[0, 1, 2, 3], [4, 5, 6, 7], [0, 1, 4, 5]]

@@ -15,9 +15,7 @@ pytest.importorskip("torch")
 
 from benchmarks.experiments.alphabeta import run as alphabeta
 from benchmarks.experiments.daihinmin import run as daihinmin
-from benchmarks.experiments.mc_softmax import report as mc_softmax_report
 from benchmarks.experiments.mc_softmax import run as mc_softmax
-from benchmarks.experiments.policy_nets import report as policy_nets_report
 from benchmarks.experiments.policy_nets import run as policy_nets
 from benchmarks.experiments.quasi_greedy import run as quasi_greedy
 
@@ -30,15 +28,10 @@ pytestmark = [
 
 
 @pytest.fixture
-def pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def pages(tmp_path: Path) -> Path:
     """Return the folder of a copy of all results, to which the commands write."""
     folder = tmp_path / "experiments"
     copytree(RESULTS, folder)
-    monkeypatch.setattr(alphabeta, "RESULTS", folder / "alphabeta")
-    monkeypatch.setattr(daihinmin, "RESULTS", folder / "daihinmin")
-    monkeypatch.setattr(mc_softmax, "RESULTS", folder / "mc_softmax")
-    monkeypatch.setattr(mc_softmax_report, "RESULTS", folder / "mc_softmax")
-    monkeypatch.setattr(policy_nets_report, "RESULTS", folder / "policy_nets")
     return folder
 
 
@@ -46,13 +39,13 @@ def test_the_pages_are_those_of_the_rows(pages: Path) -> None:
     for page in pages.rglob("*.md"):
         if page.parent.name != "policy_nets":  # most sections need networks that are not here
             page.write_text("")
-    alphabeta.main(["report"])
-    mc_softmax.main(["report"])
+    alphabeta.main(["report", "--out", str(pages / "alphabeta")])
+    mc_softmax.main(["report", "--out", str(pages / "mc_softmax")])
     for name in ("generations", "logs"):
-        daihinmin.main([name, "draw"])
+        daihinmin.main([name, "draw", "--out", str(pages / "daihinmin")])
     for name in ("epsilon", "good_plays", "restart", "search"):
         quasi_greedy.main([name, "--draw", "--out", str(pages / "quasi_greedy")])
-    policy_nets.main(["renew"])
+    policy_nets.main(["renew", "--out", str(pages / "policy_nets")])
     for page in sorted(pages.rglob("*.md")):
         committed = RESULTS / page.relative_to(pages)
         assert lines_of(page) == lines_of(committed), page.name

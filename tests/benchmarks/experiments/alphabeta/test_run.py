@@ -64,6 +64,10 @@ class Tiny:
     def __init__(self, folder: Path, settings: Row) -> None:
         self.results, self.settings = folder / "results", settings
 
+    def main(self, *arguments: str) -> None:
+        """Run the command, with its results in this folder."""
+        run.main([*arguments, "--out", str(self.results)])
+
     def rows(self) -> list[Row]:
         """Return the rows of the players."""
         return json_files.rows(self.results / "games.jsonl")
@@ -87,12 +91,11 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tiny:
     settings["evaluations"] = {"all": {}, "without monotonicity": {"monotonicity": 0}}
     settings["depths"] = {"annoying": {"1": 2, "2": 3}, "any": {}, "chance": {"1": 2}}
     monkeypatch.setattr(run, "load_settings", lambda: settings)
-    monkeypatch.setattr(run, "RESULTS", tmp_path / "results")
     return Tiny(tmp_path, settings)
 
 
 def test_rows_are_the_summaries_of_the_players_games(tiny: Tiny) -> None:
-    run.main(["play"])
+    tiny.main("play")
     rows = tiny.rows()
     assert len(rows) == len(run.cells()) == 7
     for row, cell in zip(rows, run.cells(), strict=True):
@@ -134,11 +137,11 @@ def test_only_players_without_a_row_play(
         return Games(*np.full((3, n), 64, np.int64))
 
     monkeypatch.setattr(cells, "play", fake)
-    run.main(["play"])
-    run.main(["play", "--jobs", "1"])
+    tiny.main("play")
+    tiny.main("play", "--jobs", "1")
     assert len(players) == len(tiny.rows()) == 7
     tiny.settings["terms"]["any"]["games"] = 4  # another sample, so both play again
-    run.main(["play"])
+    tiny.main("play")
     assert len(players) == 9 and tiny.rows()[-1]["n_games"] == 4
     assert (
         "{'tiles': 'annoying', 'depth': 1, 'cutoffs': 'equal'}: 64 ± 0" in capsys.readouterr().out
@@ -163,17 +166,17 @@ HEAD = (
 def test_tables_have_rates_with_their_intervals(tiny: Tiny) -> None:
     tiny.write(run.by_evaluation("any"), [0.9, 0.9])
     tiny.write(run.by_evaluation("any"), [0.5, 0.0])  # the latest rows count
-    assert run.table(run.by_evaluation("any")) == HEAD + (
+    assert run.table(tiny.results, run.by_evaluation("any")) == HEAD + (
         "| all | 100 | 5,000 ± 506 | 100.0 | 75.0 | 50.0 (40 to 60) | 25.0 | 1,235 | 78 |\n"
         "| without monotonicity | 100 | 0 ± 0 | 100.0 | 50.0 | 0.0 (0 to 4) | 0.0 | 1,235 | 78 |"
     )
-    assert run.table(run.by_evaluation("chance")) + "\n" == HEAD
+    assert run.table(tiny.results, run.by_evaluation("chance")) + "\n" == HEAD
 
 
 def test_rates_are_drawn_with_their_intervals(tiny: Tiny, figures: dict[str, Any]) -> None:
     tiny.write(run.by_evaluation("annoying"), [0.5, 0.0])
     tiny.write(dict([*run.by_evaluation("chance").items()][1:]), [1.0])
-    run.draw_rates()
+    run.draw_rates(tiny.results)
     (axes,) = figures["rate_2048.svg"].axes
     drawn = {line.get_label(): line for line in axes.containers}
     points = {label: line[0].get_xydata().tolist() for label, line in drawn.items()}
@@ -191,12 +194,12 @@ def test_rates_are_drawn_with_their_intervals(tiny: Tiny, figures: dict[str, Any
 def test_a_report_is_the_same_for_the_same_rows(
     tiny: Tiny, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run.main(["report"])  # without rows
+    tiny.main("report")  # without rows
     tiny.write(run.by_evaluation("annoying"), [0.5, 0.25])
     tiny.write(run.by_depth(), [0.5, 0.75, 0.25])
     texts = []
     for _ in range(2):
-        run.main(["report"])
+        tiny.main("report")
         paths = sorted(path for path in tiny.results.iterdir() if path.suffix != ".jsonl")
         assert [path.name for path in paths] == ["README.md", "rate_2048.svg"]
         texts.append([path.read_text(encoding="utf-8") for path in paths])
@@ -213,7 +216,7 @@ def test_a_report_is_the_same_for_the_same_rows(
         "All four terms, by depth",
         "Readings",
     ]
-    assert "![](rate_2048.svg)" in text and run.table(run.by_depth()) in text
+    assert "![](rate_2048.svg)" in text and run.table(tiny.results, run.by_depth()) in text
     assert "| minimax over the heuristic's worst tiles, depth 2 |" in text
 
 

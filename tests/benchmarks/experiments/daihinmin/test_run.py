@@ -235,7 +235,6 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, experiment in {"tiny": TINY, "other": with_self}.items():
         (tmp_path / f"{name}.json").write_text(json.dumps(experiment))
     monkeypatch.setattr(settings, "FOLDER", tmp_path)
-    monkeypatch.setattr(run, "RESULTS", tmp_path / "results")
     monkeypatch.setattr(run, "GAMES", 4)
     monkeypatch.setattr(
         rank_training, "points_against_sample", lambda net, n, seed, of: (300.0, 1.0)
@@ -256,8 +255,10 @@ def test_a_tiny_experiment_from_training_to_its_figure(
         (True, False),
         (False, True),
     ]
-    run.main(["tiny", "play", *runs, "--draws", "1"])
-    run.main(["tiny", "play", *runs, "--draws", "2", "--device", "cpu"])
+    run.main(["tiny", "play", "--out", str(tiny / "results"), *runs, "--draws", "1"])
+    run.main(
+        ["tiny", "play", "--out", str(tiny / "results"), *runs, "--draws", "2", "--device", "cpu"]
+    )
     rows = json_files.rows(tiny / "results" / "tiny.jsonl")
     assert [(row["seed"], row["set"]) for row in rows] == [(0, 0), (0, 1), (1, 0), (1, 1)]
     assert all(sum(row["points"]) == 4 * 15 for row in rows)
@@ -269,7 +270,7 @@ def test_a_tiny_experiment_from_training_to_its_figure(
     assert "| small | 4 | " in text and " | 5,000,000 | 50 |" in text
     assert "rules help" in capsys.readouterr().out
     figure = (tiny / "results" / "tiny.svg").read_bytes()
-    run.main(["tiny", "draw"])
+    run.main(["tiny", "draw", "--out", str(tiny / "results")])
     assert (tiny / "results" / "tiny.svg").read_bytes() == figure
 
 
@@ -291,7 +292,9 @@ def test_networks_of_several_seeds_play_and_their_runs_are_compared(
     run.main(["tiny", "train", *runs, "--only", "small", "--jobs", "2"])  # nothing is missing
     assert [(folder / "rows.jsonl").read_bytes() for folder in folders] == rows
     for jobs in ("2", "1"):
-        run.main(["tiny", "play", *runs, "--draws", "3", "--jobs", jobs])
+        run.main(
+            ["tiny", "play", "--out", str(tiny / "results"), *runs, "--draws", "3", "--jobs", jobs]
+        )
         path = tiny / "results" / "tiny.jsonl"
         path = path.rename(tiny / f"{jobs}.jsonl")
     assert (tiny / "1.jsonl").read_bytes() == (tiny / "2.jsonl").read_bytes()
@@ -461,10 +464,10 @@ def test_drawing_needs_the_rows_of_training(tiny: Path, capsys: pytest.CaptureFi
     path.parent.mkdir()
     json_files.append(path, two_sets(0))
     with pytest.raises(ValueError, match="--runs is required"):
-        run.main(["tiny", "draw"])
+        run.main(["tiny", "draw", "--out", str(tiny / "results")])
     learned: Row = {"generation": 1, "iterations": 2, "samples": 40, "loss": 1.5, "rmse": None}
     rows = [learned, {"generation": 1, "against_sample": 300.0, "error": 1.0}]
     (tiny / "runs" / "tiny" / "small").mkdir(parents=True)
     json_files.append(tiny / "runs" / "tiny" / "small" / "rows.jsonl", rows)
-    run.main(["tiny", "draw", "--runs", str(tiny / "runs")])
+    run.main(["tiny", "draw", "--out", str(tiny / "results"), "--runs", str(tiny / "runs")])
     assert "| small | 2 | 40 | 3.20 |" in (tiny / "results" / "tiny.md").read_text()

@@ -55,7 +55,7 @@ class Experiment:
 
     def main(self, *arguments: str) -> None:
         """Run the command."""
-        run.main([*arguments, "--runs", str(self.runs)])
+        run.main([*arguments, "--runs", str(self.runs), "--out", str(self.results)])
 
     def rows(self, name: str = "games") -> list[Row]:
         """Return the rows of a file of results."""
@@ -148,8 +148,6 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
     settings["searched"] = 2
     for module in (experiment, run, report):
         monkeypatch.setattr(module, "load_settings", lambda: settings)
-    for module in (run, report):
-        monkeypatch.setattr(module, "RESULTS", tmp_path / "results")
     monkeypatch.setattr(run, "make_player", player)
     return Experiment(tmp_path, settings)
 
@@ -223,9 +221,9 @@ def test_rows_identify_the_network(tiny: Experiment, monkeypatch: pytest.MonkeyP
 
 def test_rows_of_another_network_do_not_count(tiny: Experiment) -> None:
     tiny.main("scores", "--only", "lines")
-    assert len(report.rows("scores", "lines")) == 2
+    assert len(report.rows(tiny.results, "scores", "lines")) == 2
     tiny.settings["networks"]["ntuple"] = "another"
-    assert [row["player"] for row in report.rows("scores", "lines")] == ["value-net"]
+    assert [row["player"] for row in report.rows(tiny.results, "scores", "lines")] == ["value-net"]
     message = (
         r"ntuple\.npz must have the hash another of this experiment, got [0-9a-f]{16}: to repeat"
     )
@@ -273,9 +271,9 @@ def test_only_players_without_a_row_play(
 def test_the_latest_row_of_a_player_counts(tiny: Experiment) -> None:
     first, second = experiment.cells("scores", ["lines"])
     tiny.write([{**second, "mean": 1}, {**first, "mean": 2}, {**second, "mean": 3}])
-    assert [row["mean"] for row in report.rows("scores", "lines")] == [2, 3]
+    assert [row["mean"] for row in report.rows(tiny.results, "scores", "lines")] == [2, 3]
     tiny.settings["scores"]["lines"].pop(0)
-    assert [row["mean"] for row in report.rows("scores", "lines")] == [3]
+    assert [row["mean"] for row in report.rows(tiny.results, "scores", "lines")] == [3]
 
 
 def test_learners_resume_until_they_have_made_their_moves(
@@ -406,15 +404,21 @@ def test_policies_are_a_table_of_selection_and_backup(tiny: Experiment) -> None:
     tiny.scores([0, 0, 1_000, 2_000, *[0] * 6])
     tiny.regrets([0, 30, 40])
     head = "| select, back up by | best |\n| --- | --: |\n"
-    assert report.policies("scores") == head + "| ave | 1,000 ± 100 |\n| best | 2,000 ± 200 |"
-    assert report.policies("regrets") == head + "| ave | 30.0 ± 3.0 |\n| best | 40.0 ± 4.0 |"
+    assert (
+        report.policies(tiny.results, "scores")
+        == head + "| ave | 1,000 ± 100 |\n| best | 2,000 ± 200 |"
+    )
+    assert (
+        report.policies(tiny.results, "regrets")
+        == head + "| ave | 30.0 ± 3.0 |\n| best | 40.0 ± 4.0 |"
+    )
 
 
 def test_scores_by_simulations_are_drawn_with_those_of_other_searches(
     tiny: Experiment, figures: dict[str, Any]
 ) -> None:
     tiny.scores([500, 70, 0, 0, 100, 300, 200, 400, 0, 0])
-    assert report.simulations("ntuple") == (
+    assert report.simulations(tiny.results, "ntuple") == (
         "|  |  | mean score | games | µs of CPU a move | published, CNN22 |\n"
         "| --- | --: | --: | --: | --: | --: |\n"
         "| 1 simulations | the paper's settings: L-max, best | 100 ± 10 | 1000 | 200 |  |\n"
@@ -439,7 +443,10 @@ def test_published_scores_are_by_simulations_and_plies(tiny: Experiment) -> None
         {"player": "expectimax", "settings": {"depth": 3}, "games": 1}
     ]
     tiny.scores([1] * 8)
-    table = [row.strip("| ").split(" | ") for row in report.simulations("ntuple").split("\n")[2:]]
+    table = [
+        row.strip("| ").split(" | ")
+        for row in report.simulations(tiny.results, "ntuple").split("\n")[2:]
+    ]
     assert [(row[0], row[-1]) for row in table] == [
         ("50 simulations", "206,802"),
         ("100 simulations", "314,311"),
@@ -450,13 +457,13 @@ def test_published_scores_are_by_simulations_and_plies(tiny: Experiment) -> None
 
 def test_other_players_are_listed_by_their_settings(tiny: Experiment) -> None:
     tiny.scores([0] * 8 + [1_000, 2_000])
-    assert report.by_settings("scores", "what was added").split("\n")[2:] == [
+    assert report.by_settings(tiny.results, "scores", "what was added").split("\n")[2:] == [
         "| mc-softmax | simulations 2 | the N-tuple network | 1,000 ± 100 | 2,000 |",
         "| mc-softmax | simulations 2, reuse True, leaves 2 | the N-tuple network "
         "| 2,000 ± 200 | 4,000 |",
     ]
     tiny.regrets([10, 0, 0])
-    assert report.by_settings("regrets", "other searches").split("\n") == [
+    assert report.by_settings(tiny.results, "regrets", "other searches").split("\n") == [
         "| player | settings | network | regret | best moves, % | µs of CPU a move |",
         "| --- | --: | --: | --: | --: | --: |",
         "| ntuple |  | the N-tuple network | 10.0 ± 1.0 | 10.0 | 20 |",
@@ -485,7 +492,7 @@ def test_results_of_learners_include_those_that_diverged(
         ],
         "learning",
     )
-    text = report.learning("experiment 1").split("\n\n")[1]
+    text = report.learning(tiny.results, "experiment 1").split("\n\n")[1]
     table = [row.strip("| ").split(" | ") for row in text.split("\n")]
     assert table[2] == ["calm", "1", "2,000", "800", "700", "1,500 ± 150", "2,500 ± 250"]
     gone = "diverged: boards were worth 1,000,000,000 on average"
@@ -493,7 +500,7 @@ def test_results_of_learners_include_those_that_diverged(
     (axes,) = figures["experiment_1.svg"].axes
     drawn = {line.get_label(): line.get_xydata().tolist() for line in axes.lines}
     assert drawn == {"calm": [[1_000, 800], [2_000, 700]], "wild": []}
-    assert report.growth("experiment 1") == "experiment_1_values.svg"
+    assert report.growth(tiny.results, "experiment 1") == "experiment_1_values.svg"
     (axes,) = figures["experiment_1_values.svg"].axes
     drawn = {line.get_label(): line.get_xydata().tolist() for line in axes.lines}
     assert drawn == {"calm": [[500, 9.4], [1_000, 9.5], [2_000, 9.6]], "wild": [[50, 1e9]]}
@@ -517,7 +524,7 @@ def test_intervals_of_few_games_are_not_drawn(tiny: Experiment, figures: dict[st
     rows = tiny.rows()
     rows[4]["n_games"] = 3
     tiny.write(rows)
-    assert "| 4 ± " in report.simulations("ntuple")
+    assert "| 4 ± " in report.simulations(tiny.results, "ntuple")
     (axes,) = figures["simulations_ntuple.svg"].axes
     ends = [path for line in axes.containers for path in line[2][0].get_segments()]
     assert [np.ptp(end[:, 1]) > 0 for end in ends if len(end)] == [True, True, True]
@@ -526,10 +533,10 @@ def test_intervals_of_few_games_are_not_drawn(tiny: Experiment, figures: dict[st
 def test_every_player_has_a_row() -> None:
     measures: tuple[experiment.Measure, ...] = ("regrets", "scores")
     for measure in measures:
-        rows = json_files.rows(experiment.RESULTS / report.FILES[measure])
+        rows = json_files.rows(run.RESULTS / report.FILES[measure])
         expected = {cells.name(cell) for cell in experiment.cells(measure)}
         assert expected <= {cells.name(row) for row in rows}
-    learned = json_files.rows(experiment.RESULTS / report.FILES["learners"])
+    learned = json_files.rows(run.RESULTS / report.FILES["learners"])
     plans = {(plan.experiment, plan.run) for plan in experiment.learners()}
     assert {(row["experiment"], row["run"]) for row in learned} == plans
 
@@ -537,13 +544,12 @@ def test_every_player_has_a_row() -> None:
 def test_the_page_is_made_from_its_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, figures: dict[str, Any]
 ) -> None:
-    shutil.copytree(experiment.RESULTS, tmp_path / "results")
-    monkeypatch.setattr(report, "RESULTS", tmp_path / "results")
-    run.main(["report"])
+    shutil.copytree(run.RESULTS, tmp_path / "results")
+    run.main(["report", "--out", str(tmp_path / "results")])
     name = "README.md"
     written, published = (
         (folder / name).read_text(encoding="utf-8")
-        for folder in (tmp_path / "results", experiment.RESULTS)
+        for folder in (tmp_path / "results", run.RESULTS)
     )
     assert written == published
 
@@ -578,7 +584,11 @@ def test_a_report_has_the_sections_with_rows(
     links = re.findall(r"!\[\]\((.*?)\)", text)
     assert links == ["simulations_ntuple.svg", "experiment_1.svg", "experiment_1_values.svg"]
     assert set(links) == set(figures) and all((tiny.results / link).exists() for link in links)
-    for part in (report.policies("scores"), report.policies("regrets"), "Published: something."):
+    for part in (
+        report.policies(tiny.results, "scores"),
+        report.policies(tiny.results, "regrets"),
+        "Published: something.",
+    ):
         assert part in text
 
 

@@ -100,12 +100,13 @@ class Experiment:
 
     def main(self, *arguments: str) -> None:
         """Run the command."""
-        run.main([*arguments, "--runs", str(self.runs)])
+        out = [] if arguments[0] == "log" else ["--out", str(self.results)]
+        run.main([*arguments, "--runs", str(self.runs), *out])
 
     @property
     def args(self) -> run.Args:
         """Return arguments of the command."""
-        return run.Args("report", runs=self.runs)
+        return run.Args("report", runs=self.runs, out=self.results)
 
     def networks(self) -> dict[int, nn.Module]:
         """Return the trained networks of the first seed, by their layers."""
@@ -143,7 +144,6 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
     loaded["learner"] = loaded["learner"] | {"batch": 20}
     for module in (run, report):
         monkeypatch.setattr(module, "load_settings", lambda: loaded)
-        monkeypatch.setattr(module, "RESULTS", tmp_path / "results")
     monkeypatch.setattr(report, "PROBE_GAMES", 20)
     for layers, n in {2: 6, 3: 5, 4: 4, 5: 3}.items():
         monkeypatch.setitem(policy_net.CHANNELS, layers, n)
@@ -247,7 +247,7 @@ def test_each_seed_of_a_network_is_a_run(tiny: Experiment) -> None:
     assert len(tiny.rows()) == 3
     means = [row["mean"] for row in rows]
     half = 12.706 * np.std(means, ddof=1) / 2**0.5
-    line = report.table_2(tiny.settings["published"]).split("\n")[5]
+    line = report.table_2(tiny.results, tiny.settings["published"]).split("\n")[5]
     assert line.startswith(f"| k = 2 | {np.mean(means):,.0f} ± {half:,.0f} | 2 |")
 
 
@@ -320,7 +320,7 @@ def test_table_2_has_the_latest_games_and_the_published_scores(
     tiny.results.mkdir()
     lines = "".join(json.dumps(row) + "\n" for row in rows)
     (tiny.results / "games.jsonl").write_text(lines, encoding="utf-8")
-    head, table = report.table_2(tiny.settings["published"]).split("\n\n")
+    head, table = report.table_2(tiny.results, tiny.settings["published"]).split("\n\n")
     assert head == "Intervals are over games, and where there are several runs over these."
     assert table == (
         "|  | mean, 95 % interval | runs | max | games of each | published mean | published max |\n"
@@ -342,7 +342,7 @@ def test_hidden_published_filters_are_found_and_drawn(
         turned = 2 * square[:, ::-1] if of[0] == 2 else square[::-1].transpose(1, 0, 2)
         weights: Tensor = networks[of[0]].get_parameter("body.1.weight").data
         weights[number] = torch.tensor(turned.transpose(2, 0, 1).copy())
-    rows = report.table_3(networks).split("\n")
+    rows = report.table_3(tiny.results, networks).split("\n")
     head = "| published | most similar of ours | cosine | of a new network |"
     assert rows[0] == head
     assert rows[2].startswith("| k = 2, #74 | #4 | 1.00 | 0.")
@@ -369,7 +369,7 @@ def test_hidden_published_filters_are_found_and_drawn(
 def test_filters_of_missing_networks_are_left_out(
     tiny: Experiment, figures: dict[str, Any]
 ) -> None:
-    rows = report.table_3({5: PolicyCNN(5)}).split("\n")
+    rows = report.table_3(tiny.results, {5: PolicyCNN(5)}).split("\n")
     assert [row[:7] for row in rows[2:]] == ["| k = 5"] * 6
     assert len(panels_of(figures["filters.png"])) == 12
 
@@ -468,7 +468,9 @@ def test_section_6_has_our_agreement_and_the_published_one(
     tiny.runs.mkdir()
     for name in ("states", "probe_1", "probe_2"):
         np.save(tiny.runs / f"{name}_k5.npy", moves)
-    parts = report.section_6(networks, tiny.runs, tiny.settings["published"]).split("\n\n")
+    parts = report.section_6(tiny.results, networks, tiny.runs, tiny.settings["published"]).split(
+        "\n\n"
+    )
     others = [f"| only k = {layers} differs | 0 | 0.0 |" for layers in which[1:]]
     if which == (2, 5):  # where two differ, each does
         others = ["| only k = 5 differs | 5 | 83.3 |"]
@@ -534,7 +536,9 @@ def test_probes_are_tested_on_other_games(
     monkeypatch.setattr(logs, "boards", boards)
     monkeypatch.setattr(tables, "probe_table", probe_table)
     networks = {layers: constant_net(layers, [0, 1, 2, 3]) for layers in (2, 3)}
-    assert report.section_6(networks, tiny.runs, tiny.settings["published"]).endswith("\n\nprobes")
+    assert report.section_6(tiny.results, networks, tiny.runs, tiny.settings["published"]).endswith(
+        "\n\nprobes"
+    )
     states, some, others = calls
     player = settings.network_file(tiny.runs, 3)
     assert states == (tiny.runs / "states_k3.npy", player, 20, 1, 1.0)
@@ -582,7 +586,10 @@ def test_the_report_has_all_sections_and_pictures(
     assert links == ["filters.png", "weights.svg", "boards.png"]
     assert set(links) == set(figures) and all((tiny.results / link).exists() for link in links)
     networks, published = tiny.networks(), tiny.settings["published"]
-    assert report.table_2(published) in text and report.figure_5(networks, published) in text
+    assert (
+        report.table_2(tiny.results, published) in text
+        and report.figure_5(networks, published) in text
+    )
     for layers in (2, 5):
         assert report.tables_4_to_7(networks[layers], layers, published) in text
     tiny.main("report", "--moves", "70")
