@@ -29,7 +29,6 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from tqdm import tqdm
 
 from afterstate import agents
 from afterstate.agents.config import Backend, Count, Jobs, Positive, from_dict, settings
@@ -168,27 +167,36 @@ def reference(settings_json: str) -> Any:
     return agents.make("expectimax", **json.loads(settings_json))
 
 
-def searched(settings_json: str, boards: Words) -> Values:
-    """Return the values of the moves of boards by a search, `float64[n, 4]`."""
-    values: Values = reference(settings_json).evaluate(boards)
-    return values
+def searched(file: Path, settings_json: str, boards: Words) -> tuple[Path, Values]:
+    """Return the values of the moves of boards by a search, `float64[n, 4]`, and their file."""
+    return file, reference(settings_json).evaluate(boards)
 
 
 def positions(runs: Path, workers: Workers = ALONE) -> tuple[Words, Values]:
-    """Return boards and the values of their moves by 5-ply search; computed if there is no file.
+    """Return boards and the values of their moves by 5-ply search.
+
+    Values without a file are computed, and each part is saved when it ends.
 
     Returns:
         `uint64[n]` and `float64[n, 4]`.
     """
-    options, file = load_settings()["positions"], runs / "values.npy"
+    options = load_settings()["positions"]
     boards = logged_boards(runs / "positions.npy", options)
-    if not file.exists():
-        search = functools.partial(searched, json.dumps(options["reference"]))
-        calls = [functools.partial(search, part) for part in np.array_split(boards, 100)]
-        parts = list(tqdm(workers.results(calls), total=100, unit=" %", desc="reference"))
+    search, files = json.dumps(options["reference"]), value_files(runs)
+    calls = [
+        functools.partial(searched, file, search, part)
+        for file, part in zip(files, np.array_split(boards, len(files)), strict=True)
+        if not file.exists()
+    ]
+    for file, values in results(calls, workers, None, "parts") if calls else ():
         with durable_files.replace(file) as opened:
-            np.save(opened, np.concatenate(parts))
-    return boards, np.load(file)
+            np.save(opened, values)
+    return boards, np.concatenate([np.load(file) for file in files])
+
+
+def value_files(runs: Path) -> list[Path]:
+    """Return the files of the reference's values, one for each part of the positions."""
+    return [runs / "values" / f"{i:02}.npy" for i in range(100)]
 
 
 def measure_regret(runs: Path, cell: Row) -> Row:

@@ -184,6 +184,29 @@ def test_positions_are_computed_once(tiny: Experiment, monkeypatch: pytest.Monke
         assert np.array_equal(before, after)
 
 
+def test_only_missing_values_are_computed(
+    tiny: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    boards, values = run.positions(tiny.runs)
+    lost, searched = run.value_files(tiny.runs)[7::40], list[int]()
+
+    def counted(settings_json: str) -> Any:
+        searched.append(1)
+        if len(searched) == 2:
+            raise KeyboardInterrupt
+        return reference(settings_json)
+
+    reference = run.reference
+    monkeypatch.setattr(run, "reference", counted)
+    for file in lost:
+        file.unlink()
+    with pytest.raises(KeyboardInterrupt):
+        run.positions(tiny.runs)
+    assert [file.exists() for file in lost] == [True, False, False]
+    assert np.array_equal(run.positions(tiny.runs)[1], values)
+    assert len(searched) == 4 and len(boards) == 40
+
+
 def test_files_with_other_settings_are_rejected(tiny: Experiment) -> None:
     run.positions(tiny.runs)
     tiny.settings["positions"]["seed"] += 1
