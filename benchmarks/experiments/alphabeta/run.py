@@ -1,11 +1,14 @@
-"""Ablation of alpha-beta search's hand-made evaluation: the contribution of each of its terms.
+"""Repeat the claims of 2048-AI, and measure the contribution of each term of its evaluation.
 
     python -m benchmarks.experiments.alphabeta.run play --jobs 2
+    python -m benchmarks.experiments.alphabeta.run reach
     python -m benchmarks.experiments.alphabeta.run report
 
 `play` plays the games of `settings.json` that have no row in `games.jsonl` in
 `benchmarks/results/experiments/alphabeta`, or in `--out`: three searches use each evaluation, and
-each search uses the full evaluation at several depths. `report` writes tables and a figure to
+each search uses the full evaluation at several depths. `reach` plays games with the original's
+limit of 100 ms a move until they have a 2048 tile, and appends each to `reached.jsonl` there; they
+take two minutes each, and nothing else may use the core. `report` writes tables and a figure to
 `README.md` there.
 """
 
@@ -13,19 +16,26 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+import gymnasium as gym
 from matplotlib import pyplot as plt
 from scipy.stats import binomtest
 
 from afterstate import agents
 from afterstate.agents.config import Backend, Jobs, Positive, settings
 from afterstate.agents.training.commands import markdown
+from afterstate.agents.training.folder import FolderLock
+from afterstate.agents.training.run import EVALUATION_SEED
 from afterstate.agents.training.workers import Workers
+from afterstate.envs import json_files
 from afterstate.envs.commands import parse, run_process
 from afterstate.leaderboard import figures
+from afterstate.leaderboard.machine import machine
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments import harness
 from benchmarks.experiments.cells import (
@@ -36,11 +46,11 @@ from benchmarks.experiments.cells import (
     name,
     play_games,
 )
-from benchmarks.experiments.harness import check_options
+from benchmarks.experiments.harness import check_options, results
 
 HERE = Path(__file__).parent
 RESULTS = harness.RESULTS / "alphabeta"
-GAMES, FIGURE = "games.jsonl", "rate_2048.svg"
+GAMES, REACHED, FIGURE = "games.jsonl", "reached.jsonl", "rate_2048.svg"
 
 TILES = (512, 1024, 2048, 4096)
 """Tiles whose rates are reported."""
@@ -55,16 +65,16 @@ SEARCHES = {
 
 @settings
 class Args:
-    """Measure the terms of the hand-made evaluation."""
+    """Repeat the claims of 2048-AI, and measure the terms of its evaluation."""
 
-    command: Literal["play", "report"]
-    """Play the games that have no row, or write the report."""
+    command: Literal["play", "reach", "report"]
+    """Play the games that have no row, those with a limit of time, or write the report."""
     jobs: Jobs = 1
     """Processes that play."""
     backend: Backend = "local"
     """Place of the processes: this machine, or a Ray cluster."""
     hours: Positive | None = None
-    """Hours after which no more players begin; by default there is no limit."""
+    """Hours after which no more players or games begin; by default there is no limit."""
     out: Path = RESULTS
     """Folder of rows, page and figure."""
 
@@ -113,6 +123,39 @@ def play_cell(cell: Row) -> Row:
     return play_games(cell, player, TILES)
 
 
+def reach_tile(seed: int) -> Row:
+    """Play a game with a limit of time until it has the tile, or is lost; return its row."""
+    plan = load_settings()["reach"]
+    player = agents.make("alphabeta", **plan["settings"])
+    player.act(0x11)  # load the kernels before the clock starts
+    env: Any = gym.make("Game2048-v0").unwrapped
+    env.reset(seed=seed)
+    start, moves, score, is_over, largest_tile = time.process_time(), 0, 0, False, 0
+    while not is_over and largest_tile < plan["tile"]:
+        _, reward, is_over, _, info = env.step(player.act(env.board))
+        moves, score, largest_tile = moves + 1, score + int(reward), info["max_tile"]
+    seconds = time.process_time() - start
+    row = {"seed": seed, **plan["settings"], "max_tile": largest_tile, "score": score}
+    times = {"moves": moves, "cpu_ms_per_move": round(1e3 * seconds / moves, 1)}
+    return {**row, **times, "machine": machine()}
+
+
+def reached_rows(out: Path) -> list[Row]:
+    """Return the rows of the games with the limit of time of the settings."""
+    options = load_settings()["reach"]["settings"].items()
+    return [row for row in json_files.rows(out / REACHED) if options <= row.items()]
+
+
+def reach(out: Path, workers: Workers, hours: float | None) -> None:
+    """Play the games with a limit of time that have no row, and append each when it ends."""
+    _held = FolderLock(out)
+    seeds = range(EVALUATION_SEED, EVALUATION_SEED + load_settings()["reach"]["games"])
+    done = {row["seed"] for row in reached_rows(out)}
+    calls = [partial(reach_tile, seed) for seed in seeds if seed not in done]
+    for row in results(calls, workers, hours, "games"):
+        json_files.append(out / REACHED, [row])
+
+
 # Report
 
 
@@ -124,9 +167,29 @@ def rows(out: Path, selected: Mapping[str, Row]) -> dict[str, Row]:
 
 def rate(row: Row) -> tuple[float, float, float]:
     """Return the rate of 2048 and the ends of its 95% interval (Wilson), in percent."""
-    share, n_games = row["reached"]["2048"], row["n_games"]
-    ends = binomtest(round(share * n_games), n_games).proportion_ci(method="wilson")
-    return 100 * share, 100 * ends.low, 100 * ends.high
+    return share_of(round(row["reached"]["2048"] * row["n_games"]), row["n_games"])
+
+
+def share_of(n: int, n_games: int) -> tuple[float, float, float]:
+    """Return the share of n games and the ends of its 95% interval (Wilson), in percent."""
+    ends = binomtest(n, n_games).proportion_ci(method="wilson")
+    return 100 * n / n_games, 100 * ends.low, 100 * ends.high
+
+
+def reached_table(out: Path) -> str:
+    """Return the table of the games with a limit of time, of all and of those that are lost."""
+    plan, rows = load_settings()["reach"], reached_rows(out)
+    if not rows:
+        return "No games yet."
+    n_reached = sum(row["max_tile"] >= plan["tile"] for row in rows)
+    share, low, high = share_of(n_reached, len(rows))
+    moves = sum(row["moves"] for row in rows)
+    took = sum(row["moves"] * row["cpu_ms_per_move"] for row in rows) / moves
+    head = ["games", f"reach {plan['tile']}", "%", "moves per game", "CPU time per move (ms)"]
+    head += ["core hours"]
+    body = [str(len(rows)), str(n_reached), f"{share:.0f} ({low:.0f} to {high:.0f})"]
+    body += [f"{moves / len(rows):,.0f}", f"{took:.0f}", f"{moves * took / 3.6e6:.1f}"]
+    return markdown(head, [body])
 
 
 def table(out: Path, selected: Mapping[str, Row]) -> str:
@@ -174,7 +237,8 @@ def write_report(out: Path) -> None:
     text = (HERE / "text.md").read_text(encoding="utf-8").rstrip()
     verdicts = (HERE / "verdicts.md").read_text(encoding="utf-8").rstrip()
     parts = ["# " + load_settings()["title"], text, verdicts]
-    parts += ["## What each term contributes", f"![]({FIGURE})"]
+    parts += [f"## With {1e3 * load_settings()['reach']['settings']['seconds']:.0f} ms a move"]
+    parts += [reached_table(out), "## What each term contributes", f"![]({FIGURE})"]
     for tiles in SEARCHES:
         heading = title(tiles)
         parts += [f"## {heading[0].upper()}{heading[1:]}", table(out, by_evaluation(tiles))]
@@ -189,10 +253,12 @@ def write_report(out: Path) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
     args = parse(Args, "python -m benchmarks.experiments.alphabeta.run", arguments)
-    check_options(args, dict.fromkeys(("jobs", "backend", "hours"), ("play",)))
+    check_options(args, dict.fromkeys(("jobs", "backend", "hours"), ("play", "reach")))
+    workers = Workers(args.jobs, args.backend)
     if args.command == "play":
-        workers = Workers(args.jobs, args.backend)
         fill(args.out / GAMES, cells(), play_cell, workers, args.hours)
+    elif args.command == "reach":
+        reach(args.out, workers, args.hours)
     else:
         write_report(args.out)
 

@@ -90,6 +90,7 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tiny:
     settings["terms"] = {tiles: {"depth": 1, "games": 2} for tiles in TILES}
     settings["evaluations"] = {"all": {}, "without monotonicity": {"monotonicity": 0}}
     settings["depths"] = {"annoying": {"1": 2, "2": 3}, "any": {}, "chance": {"1": 2}}
+    settings["reach"] = {"settings": {"seconds": 0.01}, "tile": 64, "games": 3}
     monkeypatch.setattr(run, "load_settings", lambda: settings)
     return Tiny(tmp_path, settings)
 
@@ -146,6 +147,52 @@ def test_only_players_without_a_row_play(
     assert (
         "{'tiles': 'annoying', 'depth': 1, 'cutoffs': 'equal'}: 64 ± 0" in capsys.readouterr().out
     )
+
+
+def moves_to_64(seed: int) -> int:
+    """Return the moves of a game by alpha-beta search of depth 1 until it has a 64 tile."""
+    boards: list[int] = []
+
+    def watch(games: Any, words: Any, actions: Any) -> None:
+        boards.append(int(words[0]))
+
+    play(AlphaBetaAgent(AlphaBetaSettings(depth=1)), 1, seed, watch=watch)
+    return next(i for i, board in enumerate(boards) if largest(board) == 6)
+
+
+def test_games_with_a_limit_of_time_end_with_the_tile(
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = list[Any]()
+
+    def make(player: str, **settings: Any) -> AlphaBetaAgent:
+        made.append((player, settings))
+        return AlphaBetaAgent(AlphaBetaSettings(depth=1))  # its moves do not depend on the machine
+
+    monkeypatch.setattr(agents, "make", make)
+    tiny.main("reach")
+    rows = json_files.rows(tiny.results / "reached.jsonl")
+    assert made == [("alphabeta", {"seconds": 0.01})] * 3
+    assert [row["seed"] for row in rows] == [EVALUATION_SEED + i for i in range(3)]
+    assert [row["moves"] for row in rows] == [moves_to_64(row["seed"]) for row in rows]
+    assert {(row["max_tile"], row["seconds"]) for row in rows} == {(64, 0.01)}
+    tiny.settings["reach"]["games"] = 4
+    tiny.main("reach")
+    assert len(made) == 4
+    tiny.settings["reach"]["settings"] = {"seconds": 0.02}  # other games
+    tiny.main("reach")
+    assert len(made) == 8
+
+
+def test_lost_games_are_counted_as_such(tiny: Tiny) -> None:
+    assert run.reached_table(tiny.results) == "No games yet."
+    tiny.results.mkdir()
+    row = {"seconds": 0.01, "cpu_ms_per_move": 20.0}
+    games = [{**row, "seed": i, "max_tile": 32 << (i > 0), "moves": 900} for i in range(4)]
+    games.append({**games[0], "seconds": 0.1})  # of other settings
+    json_files.append(tiny.results / "reached.jsonl", games)
+    table = run.reached_table(tiny.results)
+    assert table.splitlines()[-1] == "| 4 | 3 | 75 (30 to 95) | 900 | 20 | 0.0 |"
 
 
 # Report
@@ -209,6 +256,7 @@ def test_a_report_is_the_same_for_the_same_rows(
     assert re.findall("^#+ (.*)", text, re.MULTILINE) == [
         tiny.settings["title"],
         "What was reproduced",
+        "With 10 ms a move",
         "What each term contributes",
         "Minimax over the heuristic's worst tiles, depth 1",
         "Minimax over all tiles, depth 1",
