@@ -26,7 +26,7 @@ from afterstate.agents.training import __main__ as training
 from afterstate.agents.training.folder import FolderLock
 from afterstate.agents.training.workers import Call, Workers
 from afterstate.envs import json_files
-from afterstate.envs.messages import listed
+from afterstate.envs.messages import listed, shown
 from afterstate.leaderboard.row_files import Row
 
 RESULTS = Path(__file__).parents[1] / "results" / "experiments"
@@ -48,6 +48,19 @@ def check_options(args: Any, commands: Mapping[str, Sequence[str]]) -> None:
         if args.command not in using and getattr(args, name) != defaults[name]:
             option = name.replace("_", "-")
             raise ValueError(f"--{option} is for {listed(using)}, got {args.command}")
+
+
+def selected(every: Iterable[str], only: Sequence[str] = ()) -> list[str]:
+    """Return the names that `--only` has, in the order of all; by default all of them.
+
+    Raises:
+        ValueError: an unknown name.
+    """
+    names = list(every)
+    for name in only:
+        if name not in names:
+            raise ValueError(f"--only must be of {listed(names)}, got {shown(name)}")
+    return [name for name in names if not only or name in only]
 
 
 def results(

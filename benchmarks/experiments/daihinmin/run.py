@@ -53,7 +53,7 @@ from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments import harness
 from benchmarks.experiments.daihinmin import report
 from benchmarks.experiments.daihinmin.settings import Experiment, read, seeded
-from benchmarks.experiments.harness import check_options, results
+from benchmarks.experiments.harness import check_options, results, selected
 
 RESULTS = harness.RESULTS / "daihinmin"
 GAMES = 100
@@ -116,8 +116,8 @@ def train(experiment: Experiment, folder: Path, args: Args) -> None:
     Then the processes play the games of its generations.
     """
     end = math.inf if args.hours is None else time.time() + 3600 * args.hours
-    selected = [seeded(name, seed) for name in args.only for seed in range(1, args.repeats + 1)]
-    names = [name for name in experiment.runs(args.repeats) if name in selected or not selected]
+    only = [seeded(name, seed) for name in args.only for seed in range(1, args.repeats + 1)]
+    names = selected(experiment.runs(args.repeats), only)
     of_run, workers = (ALONE, args.workers) if len(names) > 1 else (args.workers, ALONE)
     calls = [partial(train_run, experiment, name, folder, args, of_run, end) for name in names]
     for _ in results(calls, workers, args.hours, "networks", save=True):
@@ -343,9 +343,7 @@ def complete_draws(rows: Sequence[Row]) -> list[Row]:
 def check(experiment: Experiment, args: Args) -> None:
     """Raise ValueError if the arguments do not fit the experiment."""
     check_options(args, OPTIONS)
-    names = list(experiment.runs())
-    if unknown := [name for name in args.only if name not in names]:
-        raise ValueError(f"--only must be of {', '.join(names)}, got {unknown[0]!r}")
+    selected(experiment.runs(), args.only)
     if args.self_play is not None:
         if not any(player.is_from_self_play for player in experiment.players.values()):
             raise ValueError("--self-play is not used: no player is a network of self-play")

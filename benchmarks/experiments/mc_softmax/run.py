@@ -54,6 +54,7 @@ from benchmarks.experiments.harness import (
     copy_rows,
     last_row,
     results,
+    selected,
     train,
     write_log,
 )
@@ -65,7 +66,6 @@ from benchmarks.experiments.mc_softmax.settings import (
     learners,
     load_settings,
     network_name,
-    select_groups,
 )
 
 RESULTS = harness.RESULTS / "mc_softmax"
@@ -228,10 +228,10 @@ def measure_regret(runs: Path, cell: Row) -> Row:
 
 def measure_regrets(args: Args) -> None:
     """Measure players by positions."""
-    selected = list(cells("regrets", args.only))
+    measured = list(cells("regrets", args.only))
     positions(args.runs, args.workers)  # once, before several processes need them
     measure = functools.partial(measure_regret, args.runs)
-    fill(args.out / report.FILES["regrets"], selected, measure, args.workers, args.hours)
+    fill(args.out / report.FILES["regrets"], measured, measure, args.workers, args.hours)
 
 
 def learn_temperature(args: Args) -> None:
@@ -271,8 +271,8 @@ def folder(runs: Path, plan: LearnerPlan) -> Path:
 
 def learn(args: Args) -> None:
     """Train learners to their number of moves, and copy the rows of each that has ended."""
-    selected = select_groups(load_settings()["learners"], args.only)
-    plans = [plan for plan in learners(args.repeats) if plan.experiment in selected]
+    experiments = selected(load_settings()["learners"], args.only)
+    plans = [plan for plan in learners(args.repeats) if plan.experiment in experiments]
     calls = [functools.partial(learn_by_plan, args.runs, plan, args.threads) for plan in plans]
     path = args.out / report.FILES["learners"]
     for plan in results(calls, args.workers, args.hours, "learners", save=True):

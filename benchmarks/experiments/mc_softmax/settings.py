@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from afterstate.agents import game2048
-from afterstate.envs.messages import listed
 from afterstate.leaderboard.row_files import Row
+from benchmarks.experiments.harness import selected
 
 HERE = Path(__file__).parent
 PRETRAINED = Path(str(game2048.__file__)).parent / "pretrained"
@@ -29,25 +29,13 @@ def load_settings() -> Row:
     return loaded
 
 
-def select_groups(groups: Row, names: Sequence[str] = ()) -> list[str]:
-    """Return the names of the selected groups in order, by default all.
-
-    Raises:
-        ValueError: an unknown name.
-    """
-    for name in names:
-        if name not in groups:
-            raise ValueError(f"group must be one of {listed(groups)}, got {name!r}")
-    return [name for name in groups if not names or name in names]
-
-
 def cells(measure: Measure, names: Sequence[str] = ()) -> Iterator[Row]:
     """Yield the players of groups: group, name, settings, number of games and network.
 
     The network is the hash of its file, so that rows of another one do not count.
     """
     groups, networks = load_settings()[measure], load_settings()["networks"]
-    for group in select_groups(groups, names):
+    for group in selected(groups, names):
         for plan in groups[group]:
             games = {"games": plan["games"]} if measure == "scores" else {}
             for settings in _variants(plan):

@@ -35,7 +35,7 @@ from afterstate.agents.training.workers import Workers
 from afterstate.envs import json_files
 from afterstate.envs.commands import parse, run_process
 from benchmarks.experiments import harness
-from benchmarks.experiments.harness import results
+from benchmarks.experiments.harness import results, selected
 from benchmarks.experiments.quasi_greedy import figure, playing, report, rows
 from benchmarks.experiments.quasi_greedy.playing import Plan
 from benchmarks.experiments.quasi_greedy.settings import Experiment, Measure, Run, Scale, read
@@ -57,6 +57,8 @@ class Args:
     """Length of each run, in moves of self-play."""
     seconds: Positive | None = None
     """Length of each run, in seconds of CPU time of self-play."""
+    only: tuple[str, ...] = ()
+    """Names of the runs to play; by default all."""
     repeats: Count = 3
     """Number of seeds of each run: 1, 2, ..."""
     jobs: Jobs = 1
@@ -151,7 +153,7 @@ def play(experiment: Experiment, args: Args, path: Path) -> None:
     assert args.scale is not None
     games: dict[Measure, int] = {"greedy": args.greedy_games, "3-ply": args.search_games}
     plan = playing.make_plan(experiment, args.scale, args.points, games, args.search_at)
-    tasks = missing(experiment, plan, args.repeats, path)
+    tasks = missing(experiment, plan, args, path)
     jobs = min(args.jobs, len(tasks))
     if args.backend == "local":
         check_memory(1e9 * args.memory if args.memory else experiment.bytes_per_run(), jobs)
@@ -165,11 +167,17 @@ def play(experiment: Experiment, args: Args, path: Path) -> None:
         folder.rmdir()
 
 
-def missing(experiment: Experiment, plan: Plan, repeats: int, path: Path) -> list[Task]:
-    """Return the runs without rows, seed after seed, those with most search first."""
+def missing(experiment: Experiment, plan: Plan, args: Args, path: Path) -> list[Task]:
+    """Return the runs without rows, seed after seed, those with most search first.
+
+    Raises:
+        ValueError: `--only` has the name of no run.
+    """
     played = json_files.rows(path)
-    seeds = range(1, repeats + 1)
-    every = [Task(experiment, run, seed, plan) for seed in seeds for run in experiment.runs]
+    runs = {run.name: run for run in experiment.runs}
+    names = selected(runs, args.only)
+    seeds = range(1, args.repeats + 1)
+    every = [Task(experiment, runs[name], seed, plan) for seed in seeds for name in names]
     tasks = [task for task in every if not rows.is_finished(played, *task)]
     print(f"{experiment.name}, {plan.scale} per run: {len(tasks)} of {len(every)} runs are missing")
     return sorted(tasks, key=lambda task: (task.seed, -_search_share(task)))

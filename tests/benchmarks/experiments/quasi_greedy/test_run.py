@@ -7,6 +7,7 @@ import json
 import math
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -328,12 +329,20 @@ def test_a_run_is_reproducible_and_switches_to_search(
 def test_runs_with_most_search_start_first(tmp_path: Path) -> None:
     experiment = tiny("search")
     plan = playing.make_plan(experiment, SCALE, 2, GAMES)
-    tasks = run.missing(experiment, plan, 2, tmp_path / "search.jsonl")
+    args, path = run.Args("search", seconds=1, repeats=2), tmp_path / "search.jsonl"
+    tasks = run.missing(experiment, plan, args, path)
     assert [task.seed for task in tasks] == 6 * [1] + 6 * [2]
     assert [task.run.name for task in tasks[2:6]] == [
         *("75 % search", "50 % search"),
         *("25 % search", "greedy only"),
     ]
+    few = replace(args, only=("greedy only", "75 % search"))
+    assert [(task.run.name, task.seed) for task in run.missing(experiment, plan, few, path)] == [
+        *(("75 % search", 1), ("greedy only", 1)),
+        *(("75 % search", 2), ("greedy only", 2)),
+    ]
+    with pytest.raises(ValueError, match="--only must be of greedy only, .*, got 'greedy'"):
+        run.missing(experiment, plan, replace(args, only=("greedy",)), path)
 
 
 def test_no_more_jobs_start_than_fit_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
