@@ -183,6 +183,8 @@ class Estimate(NamedTuple):
 
     mean: float
     interval: float
+    runs: int = 1
+    """Number of runs that the interval is over; with 1 it is that of one run's games."""
 
     def __str__(self) -> str:
         spread = "" if math.isnan(self.interval) else f" ± {self.interval:,.0f}"
@@ -198,4 +200,15 @@ def over_runs(runs: Sequence[Estimate]) -> Estimate:
         return runs[0]
     means = [each.mean for each in runs]
     half_width = t.ppf(0.975, len(runs) - 1) * sem(means)
-    return Estimate(float(np.mean(means)), float(half_width))
+    return Estimate(float(np.mean(means)), float(half_width), len(runs))
+
+
+def difference(one: Estimate, other: Estimate) -> Estimate:
+    """Return a mean minus another one; its interval is Welch's if both are over several runs."""
+    half_width = math.hypot(one.interval, other.interval)
+    if min(one.runs, other.runs) > 1:
+        freedom = np.array([one.runs - 1, other.runs - 1])
+        variances = (np.array([one.interval, other.interval]) / t.ppf(0.975, freedom)) ** 2
+        both = variances.sum() ** 2 / (variances**2 / freedom).sum()
+        half_width = float(t.ppf(0.975, both) * math.sqrt(variances.sum()))
+    return Estimate(one.mean - other.mean, half_width)

@@ -70,7 +70,7 @@ def _draw_curves(
 
 def _height(point: Point, measure: str) -> float:
     """Return the height of a point: its repeats, and its interval unless it is huge."""
-    mean, interval = point.scores[measure]
+    mean, interval, _ = point.scores[measure]
     return max(*point.repeats[measure], min(mean + _known(interval), 1.3 * mean))
 
 
@@ -131,7 +131,7 @@ def _draw_ends(axes: Axes, experiment: Experiment, curves: Curves, measure: str)
 
 def _draw_end(axes: Axes, i: int, point: Point, measure: str) -> None:
     """Draw the end of our run."""
-    mean, interval = point.scores[measure]
+    mean, interval, _ = point.scores[measure]
     low = max(mean - _known(interval), 0.5 * mean)  # a logarithmic axis has no 0
     axes.plot([low, mean + _known(interval)], [i - 0.15] * 2, color=COLORS[i], linewidth=2)
     axes.plot([mean], [i - 0.15], marker=MARKERS[i], color=COLORS[i], markersize=7)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
 from afterstate.agents.training.commands import markdown
 from afterstate.leaderboard.row_files import Row
-from benchmarks.experiments.harness import Estimate
-from benchmarks.experiments.quasi_greedy.rows import Curves, at
+from benchmarks.experiments.harness import Estimate, difference, over_runs
+from benchmarks.experiments.quasi_greedy.rows import Curves, Point, at
 from benchmarks.experiments.quasi_greedy.settings import (
     DEPTHS,
     Anchor,
@@ -52,7 +53,8 @@ class Order(NamedTuple):
         better, worse = self.scores
         if better is None or worse is None:
             return False
-        return abs(better.mean - worse.mean) > math.hypot(better.interval, worse.interval)
+        apart = difference(better, worse)
+        return abs(apart.mean) > apart.interval
 
     def verdict(self) -> str:
         """Return the verdict in words."""
@@ -166,22 +168,24 @@ def page(experiment: Experiment, parts: Sequence[str], picture: str) -> str:
 
 def _setup(experiment: Experiment, scale: Scale, rows: Sequence[Row]) -> str:
     """Return the setup of our runs, and the meaning of the intervals."""
-    n_seeds = len({row["seed"] for row in rows})
+    n_seeds = Counter(row["run"] for row in rows if row["share"] == 1)
+    fewest, most = min(n_seeds.values()), max(n_seeds.values())
+    seeds = str(most) if fewest == most else f"{fewest} to {most}"
     games = ", ".join(f"{measure} {n:,}" for measure, n in _n_games(rows).items())
     length = experiment.length.get(scale.axis)
     part = f", {scale.amount / length:.2g} of the paper's {short(length)}" if length else ""
     if scale.axis != experiment.axis:
         part += f", where the paper compares after equal {experiment.axis}"
     several = "runs by Student's t, where a run has several seeds, and otherwise over games"
-    over = "games of one run" if n_seeds == 1 else several
+    over = "games of one run" if most == 1 else several
     hours = sum(row["seconds"] for row in rows if row["share"] == 1) / 3600
     command = (
         f"python -m benchmarks.experiments.quasi_greedy.run {experiment.name} "
-        f"--{scale.axis} {short(scale.amount)} --repeats {n_seeds} {_options_of_games(rows)}"
+        f"--{scale.axis} {short(scale.amount)} --repeats {most} {_options_of_games(rows)}"
     )
     cpus = sorted({row["machine"]["cpu"] for row in rows if "machine" in row})
     return (
-        f"Here: {scale} per run{part}; repeats: {n_seeds}; games per evaluation: {games}; "
+        f"Here: {scale} per run{part}; seeds per run: {seeds}; games per evaluation: {games}; "
         f"{'; '.join(cpus)}. ± is the 95% interval over {over}; where the paper gives intervals "
         "they are over five runs, so the two cannot be compared. Our scores are taken after the "
         f"same share of the run as the published ones. Self-play took {hours:.1f} core hours; "
@@ -206,7 +210,7 @@ def _options_of_games(rows: Sequence[Row]) -> str:
 def _scores_table(experiment: Experiment, curves: Curves) -> str:
     """Return the table of scores."""
     with_learned = any(a.learned is not None for run in experiment.runs for a in run.published)
-    head = ["run", "in the paper", "share of the run"]
+    head = ["run", "in the paper", "share of the run", "seeds"]
     for measure in DEPTHS:
         head += [f"{measure}, here", "paper"]
     if with_learned:
@@ -226,7 +230,8 @@ def _row_cells(
     """Return the cells of a run after one share of it."""
     share = experiment.share(anchor)
     points = [point for point in curves.get(run.name, []) if point.share == share]
-    cells = [run.name, run.label, _percent(share)]
+    seeds = {len(means) for point in points for means in point.repeats.values()}
+    cells = [run.name, run.label, _percent(share), str(max(seeds, default=0))]
     for measure in DEPTHS:
         pair = at(points, share, measure), anchor.scores.get(measure)
         cells += [NOTHING if score is None else str(score) for score in pair]
@@ -275,15 +280,7 @@ def _extrapolation(experiment: Experiment, scale: Scale, curves: Curves) -> str:
     for run, points in curves.items():
         cells = [run]
         for measure in DEPTHS:
-            half, end = at(points, 0.5, measure), at(points, 1, measure)
-            if half is None or end is None:
-                cells += [NOTHING, NOTHING]
-                continue
-            gain = Estimate(end.mean - half.mean, math.hypot(half.interval, end.interval))
-            n = math.log2(length / scale.amount)
-            errors = math.hypot((1 + n) * end.interval, n * half.interval)
-            far = Estimate(end.mean + n * gain.mean, errors)
-            cells += [str(gain), str(far) if gain.mean > gain.interval else NOTHING]
+            cells += _gains(points, measure, math.log2(length / scale.amount))
         body.append(cells)
     head = ["run"]
     for measure in DEPTHS:
@@ -292,9 +289,25 @@ def _extrapolation(experiment: Experiment, scale: Scale, curves: Curves) -> str:
         "## At the paper's length\n\n"
         "What runs gained in their second half, and the scores that they would have at the paper's "
         "length if each doubling gained as much, where the gain is significant. Curves flatten, so "
-        "these are upper estimates; their intervals do not cover what another run would learn."
+        "these are upper estimates; intervals over games do not cover what another run would learn."
         f"\n\n{markdown(head, body)}\n"
     )
+
+
+def _gains(points: Sequence[Point], measure: str, n: float) -> list[str]:
+    """Return the gain of the second half, and the score after n doublings that gain as much."""
+    half, end = at(points, 0.5, measure), at(points, 1, measure)
+    if half is None or end is None:
+        return [NOTHING, NOTHING]
+    gain = Estimate(end.mean - half.mean, math.hypot(half.interval, end.interval))
+    errors = math.hypot((1 + n) * end.interval, n * half.interval)
+    far = Estimate(end.mean + n * gain.mean, errors)
+    if end.runs > 1:  # halves and ends of a run depend on each other
+        halves, ends = (p.repeats[measure] for p in points if p.share in (0.5, 1))
+        gains = [after - before for before, after in zip(halves, ends, strict=True)]
+        gain = over_runs([Estimate(each, math.nan) for each in gains])
+        far = over_runs([Estimate(e + n * g, math.nan) for e, g in zip(ends, gains, strict=True)])
+    return [str(gain), str(far) if gain.mean > gain.interval else NOTHING]
 
 
 def _percent(share: float) -> str:

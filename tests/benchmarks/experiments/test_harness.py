@@ -15,6 +15,8 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("scipy")
 pytest.importorskip("torch")
 
+from scipy.stats import ttest_ind
+
 from afterstate.agents.game2048.learning.runs import NTupleOptions
 from afterstate.agents.training import __main__ as training
 from afterstate.agents.training.workers import Workers
@@ -23,7 +25,7 @@ from afterstate.envs.commands import exit_code
 from benchmarks.experiments import harness
 from benchmarks.experiments.alphabeta import run as alphabeta
 from benchmarks.experiments.daihinmin import run as daihinmin
-from benchmarks.experiments.harness import Estimate, over_runs, results, train
+from benchmarks.experiments.harness import Estimate, difference, over_runs, results, train
 from benchmarks.experiments.mc_softmax import run as mc_softmax
 from benchmarks.experiments.policy_nets import run as policy_nets
 
@@ -36,7 +38,7 @@ from benchmarks.experiments.policy_nets import run as policy_nets
         (mc_softmax.main, "report --only lines", "--only is for regrets, scores, learn, got"),
         (policy_nets.main, "report --jobs 2", "--jobs is for log, train, play, got report"),
         (policy_nets.main, "log --games 5", "--games is for play, got log"),
-        (alphabeta.main, "report --hours 1", "--hours is for play, got report"),
+        (alphabeta.main, "report --hours 1", "--hours is for play, reach, got report"),
         (daihinmin.main, "logs draw --self-play x", "--self-play is for play, got draw"),
         (daihinmin.main, "logs draw --hours 1", "--hours is for train, play, got draw"),
     ],
@@ -90,7 +92,17 @@ def test_one_run_has_the_interval_of_its_games_and_several_that_over_runs() -> N
     assert over_runs([one]) == one and str(one) == "10 ± 3"
     result = over_runs([one, Estimate(12.0, 3.0), Estimate(14.0, 3.0)])
     assert result.mean == 12 and result.interval == pytest.approx(4.303 * 2 / 3**0.5, rel=1e-3)
-    assert str(Estimate(1_234.5, float("nan"))) == "1,234"
+    assert str(Estimate(1_234.5, float("nan"))) == "1,234" and (one.runs, result.runs) == (1, 3)
+
+
+def test_a_difference_of_several_runs_has_the_interval_of_welchs_test() -> None:
+    means = [10.0, 12.0, 15.0], [20.0, 21.0]
+    one, other = (over_runs([Estimate(mean, 1.0) for mean in each]) for each in means)
+    low, high = ttest_ind(*means, equal_var=False).confidence_interval()
+    assert difference(one, other).mean == pytest.approx((low + high) / 2)
+    assert difference(one, other).interval == pytest.approx((high - low) / 2)
+    of_games = Estimate(10.0, 3.0), Estimate(12.0, 4.0)
+    assert difference(*of_games) == (-2, 5, 1)
 
 
 def test_rows_of_a_run_replace_its_own_and_no_others(tmp_path: Path) -> None:
