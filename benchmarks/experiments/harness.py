@@ -174,6 +174,15 @@ def _most_moves(rows: Iterable[Row]) -> int:
     return max((row.get("n_moves", 0) for row in rows), default=0)
 
 
+def are_published(out: Path, *files: str) -> bool:
+    """Return True if a folder has the rows of the published page, which its verdicts are about."""
+    pairs = [(out / name, RESULTS / out.name / name) for name in files]
+    return all(
+        own.exists() and published.exists() and own.read_bytes() == published.read_bytes()
+        for own, published in pairs
+    )
+
+
 INTERVALS = "Intervals are over games, and where there are several runs over these."
 """Text of tables whose means are by `over_runs`."""
 

@@ -46,7 +46,7 @@ from benchmarks.experiments.cells import (
     name,
     play_games,
 )
-from benchmarks.experiments.harness import check_options, results
+from benchmarks.experiments.harness import are_published, check_options, results
 
 HERE = Path(__file__).parent
 RESULTS = harness.RESULTS / "alphabeta"
@@ -232,11 +232,14 @@ def draw_rates(out: Path) -> None:
 
 
 def write_report(out: Path) -> None:
-    """Write tables and the figure of the rows that a folder has."""
+    """Write tables and the figure of the rows that a folder has.
+
+    The text is about the published rows, and left out with others.
+    """
     out.mkdir(parents=True, exist_ok=True)
-    text = (HERE / "text.md").read_text(encoding="utf-8").rstrip()
-    verdicts = (HERE / "verdicts.md").read_text(encoding="utf-8").rstrip()
-    parts = ["# " + load_settings()["title"], text, verdicts]
+    names = ("text.md", "verdicts.md") if are_published(out, GAMES) else ()
+    texts = [(HERE / name).read_text(encoding="utf-8").rstrip() for name in names]
+    parts = ["# " + load_settings()["title"], *texts]
     parts += [f"## With {1e3 * load_settings()['reach']['settings']['seconds']:.0f} ms a move"]
     parts += [reached_table(out), "## What each term contributes", f"![]({FIGURE})"]
     for tiles in SEARCHES:

@@ -6,7 +6,6 @@ import bisect
 import math
 from collections.abc import Sequence
 from itertools import chain
-from pathlib import Path
 from typing import TypeAlias
 
 from matplotlib import pyplot as plt
@@ -17,12 +16,11 @@ from afterstate.envs import json_files
 from afterstate.leaderboard import figures
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.cells import cost, interval, latest, mean_text, score
-from benchmarks.experiments.harness import INTERVALS, Estimate, over_runs
+from benchmarks.experiments.harness import INTERVALS, Estimate, are_published, over_runs
 from benchmarks.experiments.mc_softmax.settings import (
     HERE,
     Measure,
-    cells,
-    load_settings,
+    Study,
 )
 
 FILES = {
@@ -54,16 +52,16 @@ MIN_GAMES = 20
 """Games that a mean score needs while learning."""
 
 
-def rows(out: Path, measure: Measure, group: str) -> list[Row]:
+def rows(study: Study, measure: Measure, group: str) -> list[Row]:
     """Return the latest rows of a group in a folder, in the order of `settings.json`."""
-    return latest(out / FILES[measure], cells(measure, [group]))
+    return latest(study.out / FILES[measure], study.cells(measure, [group]))
 
 
-def policies(out: Path, measure: Measure) -> str:
+def policies(study: Study, measure: Measure) -> str:
     """Return the regrets or scores of all pairs of policies."""
     pairs = {
         (row["settings"]["select"], row["settings"]["backup"]): mean_text(row)
-        for row in rows(out, measure, "policies")
+        for row in rows(study, measure, "policies")
     }
     backups = list(dict.fromkeys(backup for _, backup in pairs))
     body = [
@@ -73,15 +71,17 @@ def policies(out: Path, measure: Measure) -> str:
     return markdown(["select, back up by", *backups], body)
 
 
-def simulations(out: Path, network: str) -> str:
+def simulations(study: Study, network: str) -> str:
     """Return and draw the scores by simulations, with those of other searches of the network.
 
     The published scores are of a network that learned far longer.
     """
-    published = load_settings()["published"]
+    published = study.settings["published"]
     _, axes = plt.subplots(figsize=(7, 4.5))
     body = []
-    played = [r for r in rows(out, "scores", "simulations") if r["settings"]["network"] == network]
+    played = [
+        r for r in rows(study, "scores", "simulations") if r["settings"]["network"] == network
+    ]
     for kind, group in by_kind(played).items():
         x = [row["settings"]["simulations"] for row in group]
         spreads = [interval(r) if r["n_games"] >= MIN_GAMES_DRAWN else math.nan for r in group]
@@ -91,13 +91,13 @@ def simulations(out: Path, network: str) -> str:
             score = published["simulations"].get(str(n)) if kind.startswith(PAPER) else None
             body.append([f"{n:,} simulations", kind, *score_cells(row, score)])
     others = ("ntuple", "expectimax") if network == "ntuple" else ("value-net",)
-    for i, row in enumerate(r for r in rows(out, "scores", "lines") if r["player"] in others):
+    for i, row in enumerate(r for r in rows(study, "scores", "lines") if r["player"] in others):
         ply = f"{row['settings'].get('depth', 1)}-ply"
         axes.axhline(row["mean"], color=f"C{3 + i}", linestyle="--", label=ply)
         body.append([ply, "", *score_cells(row, published.get(ply))])
     axes.set(xscale="log", xlabel="simulations per move", ylabel="mean score", ylim=(0, None))
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
-    figures.save(axes.figure, out / f"simulations_{network}.svg")
+    figures.save(axes.figure, study.out / f"simulations_{network}.svg")
     head = ["", "", "mean score", "games", "µs of CPU a move", "published, CNN22"]
     return markdown(head, body)
 
@@ -120,11 +120,11 @@ def by_kind(played: list[Row]) -> dict[str, list[Row]]:
     return groups
 
 
-def by_settings(out: Path, measure: Measure, group: str) -> str:
+def by_settings(study: Study, measure: Measure, group: str) -> str:
     """Return players by their settings: regret and share of best moves, or score."""
     heads = ["regret", "best moves, %"] if measure == "regrets" else ["mean score"]
     body = []
-    for row in rows(out, measure, group):
+    for row in rows(study, measure, group):
         options = {k: v for k, v in row["settings"].items() if k != "network"}
         text = ", ".join(f"{name} {value}" for name, value in options.items())
         network = NETWORKS[row["settings"].get("network", "ntuple")]
@@ -161,10 +161,10 @@ def scores(evaluations: list[Row], window: float | None) -> Curve:
     return curve
 
 
-def learner_rows(out: Path, experiment: str) -> dict[str, list[list[Row]]]:
+def learner_rows(study: Study, experiment: str) -> dict[str, list[list[Row]]]:
     """Return the rows of an experiment by the name of the learner, a list for each of its seeds."""
     groups: dict[str, dict[int, list[Row]]] = {}
-    for row in json_files.rows(out / FILES["learners"]):
+    for row in json_files.rows(study.out / FILES["learners"]):
         if row["experiment"] == experiment:
             groups.setdefault(row["run"], {}).setdefault(row["seed"], []).append(row)
     return {run: list(seeds.values()) for run, seeds in groups.items()}
@@ -204,22 +204,22 @@ def draw_curves(axes: Axes, curves: Sequence[Curve], label: str, color: str) -> 
         axes.plot(x, y, marker=".", color=color, label="" if i else label)
 
 
-def learning(out: Path, experiment: str) -> str:
+def learning(study: Study, experiment: str) -> str:
     """Return the results of the learners of an experiment, and draw their curves.
 
     The curves are of the games that they learn from, as in the paper.
     """
-    window = load_settings()["learners"][experiment].get("window")
+    window = study.settings["learners"][experiment].get("window")
     _, axes = plt.subplots(figsize=(7, 4.5))
     body = []
-    for i, (run, seeds) in enumerate(learner_rows(out, experiment).items()):
+    for i, (run, seeds) in enumerate(learner_rows(study, experiment).items()):
         draw_curves(axes, [scores(evaluated(rows), window) for rows in seeds], run, f"C{i}")
         body.append([run, *learner_cells(seeds, window)])
     lately = "last 1,000 games, or all so far" if window is None else f"last {window:,.0f} moves"
     axes.set(xlabel="moves", ylabel=f"mean score, {lately}", ylim=(0, None))
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
-    figures.save(axes.figure, out / f"{file_name(experiment)}.svg")
-    n_games = f"then, {load_settings()['searched']} games"
+    figures.save(axes.figure, study.out / f"{file_name(experiment)}.svg")
+    n_games = f"then, {study.settings['searched']} games"
     head = ["learner", "runs", "moves", f"best mean score while learning, {lately}"]
     table = markdown([*head, "at the end", n_games, "greedy, 100 games", ""], body)
     return f"{INTERVALS}\n\n{table}"
@@ -240,15 +240,15 @@ def board_values(rows: list[Row]) -> Curve:
     ]
 
 
-def growth(out: Path, experiment: str) -> str:
+def growth(study: Study, experiment: str) -> str:
     """Draw the mean value of boards in the course of learning; return the figure's name."""
     _, axes = plt.subplots(figsize=(7, 4.5))
-    for i, (run, seeds) in enumerate(learner_rows(out, experiment).items()):
+    for i, (run, seeds) in enumerate(learner_rows(study, experiment).items()):
         draw_curves(axes, [board_values(rows) for rows in seeds], run, f"C{i}")
     axes.set(xlabel="moves", ylabel="mean value of boards", yscale="log")
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
     name = f"{file_name(experiment)}_values.svg"
-    figures.save(axes.figure, out / name)
+    figures.save(axes.figure, study.out / name)
     return name
 
 
@@ -257,40 +257,46 @@ def file_name(experiment: str) -> str:
     return experiment.replace(" ", "_")
 
 
-def player_sections(out: Path) -> list[str]:
+def player_sections(study: Study) -> list[str]:
     """Return the sections of players that have rows."""
     heads: dict[Measure, str] = {"regrets": "regrets", "scores": "mean scores"}
     parts = []
     for measure, head in heads.items():
-        if rows(out, measure, "policies"):
-            parts += [f"## Policies of selection and backup: {head}", policies(out, measure)]
-    networks = {row["settings"]["network"] for row in rows(out, "scores", "simulations")}
+        if rows(study, measure, "policies"):
+            parts += [f"## Policies of selection and backup: {head}", policies(study, measure)]
+    networks = {row["settings"]["network"] for row in rows(study, "scores", "simulations")}
     for network in (each for each in NETWORKS if each in networks):
-        parts += [f"## Simulations, {NETWORKS[network]}", simulations(out, network)]
+        parts += [f"## Simulations, {NETWORKS[network]}", simulations(study, network)]
         parts += [f"![](simulations_{network}.svg)"]
     for measure in heads:
-        for group in load_settings()[measure]:
-            if group not in ("policies", "simulations", "lines") and rows(out, measure, group):
+        for group in study.settings[measure]:
+            if group not in ("policies", "simulations", "lines") and rows(study, measure, group):
                 parts += [f"## {group[0].upper()}{group[1:]}: {measure}"]
-                parts += [by_settings(out, measure, group)]
+                parts += [by_settings(study, measure, group)]
     return parts
 
 
-def learner_sections(out: Path) -> list[str]:
+def learner_sections(study: Study) -> list[str]:
     """Return the sections of experiments that have rows."""
     parts = []
-    for experiment, plan in load_settings()["learners"].items():
-        if learner_rows(out, experiment):
-            parts += [f"## Learning, {experiment}", plan["about"], learning(out, experiment)]
-            parts += [f"![]({file_name(experiment)}.svg)", f"![]({growth(out, experiment)})"]
+    for experiment, plan in study.settings["learners"].items():
+        if learner_rows(study, experiment):
+            parts += [f"## Learning, {experiment}", plan["about"], learning(study, experiment)]
+            parts += [f"![]({file_name(experiment)}.svg)", f"![]({growth(study, experiment)})"]
     return parts
 
 
-def write(out: Path) -> None:
-    """Write the page and the figures of the rows that a folder has."""
-    *texts, readings = [(HERE / name).read_text(encoding="utf-8").rstrip() for name in TEXTS]
-    parts = ["# " + load_settings()["title"], *texts, *player_sections(out), *learner_sections(out)]
-    parts.append(readings)
-    path = out / "README.md"
+def write(study: Study) -> None:
+    """Write the page and the figures of the rows that a folder has.
+
+    The text is about the published rows, and left out with others.
+    """
+    study.out.mkdir(parents=True, exist_ok=True)
+    texts = {name: (HERE / name).read_text(encoding="utf-8").rstrip() for name in TEXTS}
+    readings = texts.pop("readings.md")
+    is_published = are_published(study.out, *FILES.values())
+    parts = ["# " + study.settings["title"], *(texts.values() if is_published else ())]
+    parts += [*player_sections(study), *learner_sections(study), readings]
+    path = study.out / "README.md"
     path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     print(f"written: {path}")

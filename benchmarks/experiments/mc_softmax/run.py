@@ -6,14 +6,14 @@
     python -m benchmarks.experiments.mc_softmax.run learn --repeats 4 --jobs 2
     python -m benchmarks.experiments.mc_softmax.run report
 
-`regrets` compares the moves of the players of `settings.json` on the same positions with the best
-move of 5-ply search: the value that a move loses is its *regret*. A few thousand positions measure
-a mean regret far more precisely than a few hundred games measure a mean score. `scores` plays
-games. Both take `--only` some groups and leave out players that have a row; rows go to
-`regrets.jsonl` and `games.jsonl` in `benchmarks/results/experiments/mc_softmax`, or in `--out`.
-`temperature` learns a temperature of selection and writes it to `temperature.json` there. `learn`
-trains the learners of the experiments, with `--repeats` each with several seeds, in folders of
-`--runs`, and copies their rows to `learning.jsonl`. `report` writes tables and figures with the
+`regrets` compares the moves of the players of `settings.json`, or of `--settings`, on the same
+positions with the best move of 5-ply search: the value that a move loses is its *regret*. A few
+thousand positions measure a mean regret far more precisely than a few hundred games measure a mean
+score. `scores` plays games. Both take `--only` some groups and leave out players that have a row;
+rows go to `regrets.jsonl` and `games.jsonl` in `benchmarks/results/experiments/mc_softmax`, or in
+`--out`. `temperature` learns a temperature of selection and writes it to `temperature.json` there.
+`learn` trains the learners of the experiments, with `--repeats` each with several seeds, in folders
+of `--runs`, and copies their rows to `learning.jsonl`. `report` writes tables and figures with the
 published values to `README.md` there.
 """
 
@@ -60,11 +60,9 @@ from benchmarks.experiments.harness import (
 )
 from benchmarks.experiments.mc_softmax import report
 from benchmarks.experiments.mc_softmax.settings import (
+    SETTINGS,
     LearnerPlan,
-    cells,
-    check_network,
-    learners,
-    load_settings,
+    Study,
     network_name,
 )
 
@@ -93,6 +91,8 @@ class Args:
     """Hours after which no more players or learners begin; by default there is no limit."""
     threads: Count = 1
     """CPU threads of each neural network that learns."""
+    settings: Path = SETTINGS
+    """File of the settings of players, games and learners."""
     out: Path = RESULTS
     """Folder of rows, page and figures."""
 
@@ -100,6 +100,11 @@ class Args:
     def workers(self) -> Workers:
         """The processes."""
         return Workers(self.jobs, self.backend)
+
+    @property
+    def study(self) -> Study:
+        """The settings, and the folder of the results."""
+        return Study(json_files.read(self.settings), self.out)
 
 
 class BatchedNetwork:
@@ -124,13 +129,13 @@ def make_player(cell: Row, **changes: Any) -> Any:
     return agents.make(cell["player"], **options)
 
 
-def network_fields(cell: Row) -> Row:
+def network_fields(study: Study, cell: Row) -> Row:
     """Return the fields of a row that describe its network; limit torch to one thread.
 
     Raises:
         ValueError: the installed network is not that of the cell.
     """
-    check_network(network_name(cell))
+    study.check_network(network_name(cell))
     if network_name(cell) == "ntuple":
         return {}
     import torch
@@ -172,16 +177,22 @@ def searched(file: Path, settings_json: str, boards: Words) -> tuple[Path, Value
     return file, reference(settings_json).evaluate(boards)
 
 
-def positions(runs: Path, workers: Workers = ALONE) -> tuple[Words, Values]:
+def positions(study: Study, runs: Path, workers: Workers = ALONE) -> tuple[Words, Values]:
     """Return boards and the values of their moves by 5-ply search.
 
     Values without a file are computed, and each part is saved when it ends.
 
+    Args:
+        study: has the settings of the positions.
+        runs: folder of the files.
+        workers: processes that search.
+
     Returns:
         `uint64[n]` and `float64[n, 4]`.
     """
-    options = load_settings()["positions"]
-    boards = logged_boards(runs / "positions.npy", options)
+    options = study.settings["positions"]
+    network = {"network_sha256": study.settings["networks"]["ntuple"]}
+    boards = logged_boards(runs / "positions.npy", {**options, **network})
     search, files = json.dumps(options["reference"]), value_files(runs)
     calls = [
         functools.partial(searched, file, search, part)
@@ -199,14 +210,15 @@ def value_files(runs: Path) -> list[Path]:
     return [runs / "values" / f"{i:02}.npy" for i in range(100)]
 
 
-def measure_regret(runs: Path, cell: Row) -> Row:
+def measure_regret(study: Study, runs: Path, cell: Row) -> Row:
     """Return the row of a player that is measured by positions.
 
     It has the mean regret in points, each at most `most`, its 95% interval over positions, and the
     share of the best moves, over all seeds.
     """
-    options, (boards, values) = load_settings()["positions"], positions(runs)
-    is_random, fields = cell["player"] == "mc-softmax", network_fields(cell)
+    options = study.settings["positions"]
+    boards, values = positions(study, runs)
+    is_random, fields = cell["player"] == "mc-softmax", network_fields(study, cell)
     seeds, losses = range(options["seeds"] if is_random else 1), []
     start = time.process_time()
     for seed in seeds:
@@ -228,10 +240,18 @@ def measure_regret(runs: Path, cell: Row) -> Row:
 
 def measure_regrets(args: Args) -> None:
     """Measure players by positions."""
-    measured = list(cells("regrets", args.only))
-    positions(args.runs, args.workers)  # once, before several processes need them
-    measure = functools.partial(measure_regret, args.runs)
+    study = args.study
+    measured = list(study.cells("regrets", args.only))
+    check_networks(study, measured)
+    positions(study, args.runs, args.workers)  # once, before several processes need them
+    measure = functools.partial(measure_regret, study, args.runs)
     fill(args.out / report.FILES["regrets"], measured, measure, args.workers, args.hours)
+
+
+def check_networks(study: Study, measured: Sequence[Row]) -> None:
+    """Raise ValueError if the installed networks are not those of the players and positions."""
+    for name in sorted({"ntuple", *map(network_name, measured)}):
+        study.check_network(name)
 
 
 def learn_temperature(args: Args) -> None:
@@ -240,8 +260,9 @@ def learn_temperature(args: Args) -> None:
     Raises:
         ValueError: the installed network is not that of the experiment.
     """
-    check_network("ntuple")
-    options = load_settings()["temperature"]
+    study = args.study
+    study.check_network("ntuple")
+    options = study.settings["temperature"]
     boards = logged_boards(args.runs / "temperature.npy", options["positions"])
     player = MCSoftmaxAgent(load(players.PRETRAINED), MCSoftmaxSettings(**options["searches"]))
     temperature = round(learned_temperature(player, boards), 4)
@@ -252,16 +273,18 @@ def learn_temperature(args: Args) -> None:
     print(f"temperature {temperature}")
 
 
-def measure_score(cell: Row) -> Row:
+def measure_score(study: Study, cell: Row) -> Row:
     """Return the row of a player that plays games."""
-    fields = network_fields(cell)
+    fields = network_fields(study, cell)
     return {**play_games(cell, make_player(cell)), **fields}
 
 
 def measure_scores(args: Args) -> None:
     """Play games."""
     file = args.out / report.FILES["scores"]
-    fill(file, cells("scores", args.only), measure_score, args.workers, args.hours)
+    study = args.study
+    measure = functools.partial(measure_score, study)
+    fill(file, study.cells("scores", args.only), measure, args.workers, args.hours)
 
 
 def folder(runs: Path, plan: LearnerPlan) -> Path:
@@ -271,20 +294,22 @@ def folder(runs: Path, plan: LearnerPlan) -> Path:
 
 def learn(args: Args) -> None:
     """Train learners to their number of moves, and copy the rows of each that has ended."""
-    experiments = selected(load_settings()["learners"], args.only)
-    plans = [plan for plan in learners(args.repeats) if plan.experiment in experiments]
-    calls = [functools.partial(learn_by_plan, args.runs, plan, args.threads) for plan in plans]
+    study = args.study
+    experiments = selected(study.settings["learners"], args.only)
+    plans = [plan for plan in study.learners(args.repeats) if plan.experiment in experiments]
+    learn_each = functools.partial(learn_by_plan, study, args.runs, args.threads)
+    calls = [functools.partial(learn_each, plan) for plan in plans]
     path = args.out / report.FILES["learners"]
     for plan in results(calls, args.workers, args.hours, "learners", save=True):
         copy_rows(path, key_of(plan), folder(args.runs, plan), "rows.jsonl", "search_play.jsonl")
 
 
-def learn_by_plan(runs: Path, plan: LearnerPlan, threads: int) -> LearnerPlan:
+def learn_by_plan(study: Study, runs: Path, threads: int, plan: LearnerPlan) -> LearnerPlan:
     """Train a learner to its number of moves, play games by its search, and return the plan."""
     place = folder(runs, plan)
     print(f"{place.name}:", file=sys.stderr)
-    learn_until_end(place, plan, threads)
-    play_by_search(place, plan)
+    learn_until_end(study, place, plan, threads)
+    play_by_search(place, plan, study.settings["searched"])
     return plan
 
 
@@ -293,13 +318,13 @@ def key_of(plan: LearnerPlan) -> Row:
     return {"experiment": plan.experiment, "run": plan.run, "seed": plan.seed}
 
 
-def learn_until_end(place: Path, plan: LearnerPlan, threads: int) -> None:
+def learn_until_end(study: Study, place: Path, plan: LearnerPlan, threads: int) -> None:
     """Train a learner to its number of moves, or until its values diverge."""
     last = last_row(place)
     if "diverged" in last or last.get("n_moves", 0) >= plan.moves:
         return
     if "start" in plan.settings:
-        check_network("ntuple")
+        study.check_network("ntuple")
     record_settings(place / "config.json", plan.settings)
     is_neural = from_dict(plan.settings, SearchValueRun).is_neural
     options = {"moves": int(plan.moves), "evaluate_every": int(plan.every)}
@@ -315,7 +340,7 @@ def checkpoint(place: Path, plan: LearnerPlan) -> Path:
     return place / from_dict(plan.settings, SearchValueRun).checkpoints[0]
 
 
-def play_by_search(place: Path, plan: LearnerPlan) -> None:
+def play_by_search(place: Path, plan: LearnerPlan, n_games: int) -> None:
     """Play games by the search of a learner and its values, unless that was done.
 
     The values of a learner that diverged are the last saved ones.
@@ -323,10 +348,7 @@ def play_by_search(place: Path, plan: LearnerPlan) -> None:
     file, path = checkpoint(place, plan), place / "search_play.jsonl"
     if not file.exists():
         return
-    learner, n_games = (
-        from_dict(plan.settings, SearchValueRun).new(),
-        load_settings()["searched"],
-    )
+    learner = from_dict(plan.settings, SearchValueRun).new()
     learner.resume(file)
     done = [(row["n_moves"], row["search_play"]["n_games"]) for row in json_files.rows(path)]
     if (learner.n_moves, n_games) not in done:
@@ -338,7 +360,7 @@ def play_by_search(place: Path, plan: LearnerPlan) -> None:
 
 def write_report(args: Args) -> None:
     """Write tables and figures."""
-    report.write(args.out)
+    report.write(args.study)
 
 
 COMMANDS = {

@@ -27,7 +27,7 @@ from afterstate.envs import durable_files, json_files
 from afterstate.envs.game2048 import rules, torch_rules
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.cells import name, score
-from benchmarks.experiments.harness import INTERVALS, over_runs
+from benchmarks.experiments.harness import INTERVALS, are_published, over_runs
 from benchmarks.experiments.policy_nets import analysis, drawing, logs, tables
 from benchmarks.experiments.policy_nets.analysis import PAPER_BOARDS
 from benchmarks.experiments.policy_nets.settings import (
@@ -58,7 +58,7 @@ Networks = Mapping[int, nn.Module]
 # The page
 
 
-def write(out: Path, networks: Networks, runs: Path, moves: float, has_verdicts: bool) -> None:
+def write(out: Path, networks: Networks, runs: Path, moves: float) -> None:
     """Write the page and its pictures.
 
     Args:
@@ -66,7 +66,6 @@ def write(out: Path, networks: Networks, runs: Path, moves: float, has_verdicts:
         networks: at least two, one of 2 or 5 layers among them.
         runs: the folder of their runs and of the log.
         moves: number of moves that they learned from.
-        has_verdicts: True if these are the networks that the verdicts are about.
 
     Raises:
         OSError: a file cannot be read or written.
@@ -80,7 +79,7 @@ def write(out: Path, networks: Networks, runs: Path, moves: float, has_verdicts:
     durable_files.write(out / LOG, (runs / "moves.json").read_bytes())
     weights = {label(layers): analysis.first_layer(net) for layers, net in networks.items()}
     drawing.draw_weights(weights, out / "weights.svg")
-    parts = introduction(out, moves, has_verdicts)
+    parts = introduction(out, moves)
     parts |= {
         "Table 2: scores": table_2(out, published),
         "Table 3: filters of the first layer": table_3(out, networks) + "\n\n![](filters.png)",
@@ -105,7 +104,7 @@ def renew(out: Path) -> None:
     parts = dict(part.split("\n\n", 1) for part in (first, *others))
     published = load_settings()["published"]
     pretrained = {layers: load(file) for layers, file in PRETRAINED.items()}
-    new = introduction(out, load_settings()["moves"], "What agrees" in parts)
+    new = introduction(out, load_settings()["moves"])
     new |= {"Table 2: scores": table_2(out, published)}
     new |= contribution_sections(pretrained, published) | readings()
     write_page(out, parts | new)
@@ -118,7 +117,7 @@ def write_page(out: Path, parts: Mapping[str, str]) -> None:
     print(f"written: {out / 'README.md'}")
 
 
-def introduction(out: Path, moves: float, has_verdicts: bool) -> dict[str, str]:
+def introduction(out: Path, moves: float) -> dict[str, str]:
     """Return the title with the text of the page, and the verdicts."""
     log = json_files.read(out / LOG)
     (player,) = log["players"]
@@ -130,7 +129,7 @@ def introduction(out: Path, moves: float, has_verdicts: bool) -> dict[str, str]:
         score=f"{player['mean_score']:,.0f}",
     )
     parts = {load_settings()["title"]: text}
-    if has_verdicts:
+    if are_published(out, GAMES):
         parts["What agrees"] = (HERE / "verdicts.md").read_text(encoding="utf-8").rstrip()
     return parts
 

@@ -193,7 +193,7 @@ def play(args: Args) -> None:
 def write_report(args: Args) -> None:
     """Write the page with its tables and pictures."""
     networks = {layers: load(file) for (layers, _), file in trained_networks(args).items()}
-    report.write(args.out, networks, args.runs, n_moves(args), has_verdicts=args.moves is None)
+    report.write(args.out, networks, args.runs, n_moves(args))
 
 
 def renew(args: Args) -> None:

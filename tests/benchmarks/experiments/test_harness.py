@@ -25,7 +25,14 @@ from afterstate.envs.commands import exit_code
 from benchmarks.experiments import harness
 from benchmarks.experiments.alphabeta import run as alphabeta
 from benchmarks.experiments.daihinmin import run as daihinmin
-from benchmarks.experiments.harness import Estimate, difference, over_runs, results, train
+from benchmarks.experiments.harness import (
+    Estimate,
+    are_published,
+    difference,
+    over_runs,
+    results,
+    train,
+)
 from benchmarks.experiments.mc_softmax import run as mc_softmax
 from benchmarks.experiments.policy_nets import run as policy_nets
 
@@ -103,6 +110,21 @@ def test_a_difference_of_several_runs_has_the_interval_of_welchs_test() -> None:
     assert difference(one, other).interval == pytest.approx((high - low) / 2)
     of_games = Estimate(10.0, 3.0), Estimate(12.0, 4.0)
     assert difference(*of_games) == (-2, 5, 1)
+
+
+def test_verdicts_are_about_the_published_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(harness, "RESULTS", tmp_path / "published")
+    for folder, text in {"published": "1", "same": "1", "others": "2"}.items():
+        (tmp_path / folder / "name").mkdir(parents=True)
+        (tmp_path / folder / "name" / "rows.jsonl").write_text(text)
+    folders = ("published", "same", "others", "none")
+    assert [are_published(tmp_path / each / "name", "rows.jsonl") for each in folders] == [
+        *(True, True),
+        *(False, False),
+    ]
+    assert not are_published(tmp_path / "same" / "name", "rows.jsonl", "more.jsonl")
 
 
 def test_rows_of_a_run_replace_its_own_and_no_others(tmp_path: Path) -> None:

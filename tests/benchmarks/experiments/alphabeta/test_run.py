@@ -255,7 +255,6 @@ def test_a_report_is_the_same_for_the_same_rows(
     assert capsys.readouterr().out.endswith(f"written: {tiny.results / 'README.md'}\n")
     assert re.findall("^#+ (.*)", text, re.MULTILINE) == [
         tiny.settings["title"],
-        "What was reproduced",
         "With 10 ms a move",
         "What each term contributes",
         "Minimax over the heuristic's worst tiles, depth 1",
