@@ -24,6 +24,9 @@ ACTIONS = 80
 """Decisions of a game of Daihinmin, of all five players."""
 MOVES = 19_000
 """Moves of a game of 2048 with 530,000 points, the paper's score with 2,000 simulations."""
+EPYC, XEON = "EPYC", "Xeon"
+"""Processors of the rates."""
+
 MOVES_TO_2048 = 950
 """Moves of a game of 2048 that ends with the 2048 tile: the sum of all tiles by 2.2 a move."""
 
@@ -52,11 +55,32 @@ class Work(NamedTuple):
         return self.amount / self.rate * max(1 / cores, self.longest) / 3600
 
 
-def rates(experiment: str) -> dict[str, float]:
-    """Return the moves a second of the runs of quasi-greedy learning, each at its largest scale."""
+class Rate(NamedTuple):
+    """What one core does in a second, and its processor."""
+
+    a_second: float
+    cpu: str
+
+
+def rates(experiment: str) -> dict[str, Rate]:
+    """Return the moves a second of the runs of quasi-greedy learning, each at its largest scale.
+
+    Of several seeds it is the fastest, since they may have run on different processors.
+    """
     rows = json_files.rows(RESULTS / "experiments" / "quasi_greedy" / f"{experiment}.jsonl")
-    last = {row["run"]: row for row in sorted(rows, key=lambda row: row["moves"])}
-    return {name: row["moves"] / row["seconds"] for name, row in last.items()}
+    largest = {row["run"]: row["scale"] for row in sorted(rows, key=lambda row: row["moves"])}
+    by_run: dict[str, list[Rate]] = {}
+    for row in rows:
+        if row["share"] == 1 and row["scale"] == largest[row["run"]]:
+            rate = Rate(row["moves"] / row["seconds"], processor(row["machine"]["cpu"]))
+            by_run.setdefault(row["run"], []).append(rate)
+    return {run: max(each) for run, each in by_run.items()}
+
+
+def processor(cpu: str) -> str:
+    """Return the short name of a processor, with its generation if the row has one."""
+    name = XEON if XEON in cpu else EPYC
+    return f"{name} (Zen 5)" if "family 26" in cpu else name
 
 
 def seconds_each(game: str, player: str) -> float:
@@ -105,9 +129,6 @@ def simulated(simulations: int) -> float:
     return 1e6 / float(times[-1])
 
 
-EPYC, XEON = "EPYC", "Xeon"
-"""Processors of the rates."""
-
 SEARCHED = {
     "greedy only": 12.7e10,
     "25 % search": 7.4e10,
@@ -124,23 +145,23 @@ def works() -> Iterator[Work]:
     restart, epsilon, good = rates("restart"), rates("epsilon"), rates("good_plays")
     searched = rates("search")
     slowest = min(restart["restart"], restart["no restart"])
-    name = "quasi-greedy: with and without restart, 5 runs each"
-    yield Work(name, 4e11, "moves", slowest, EPYC, 1 / 10)
+    name = "quasi-greedy: with and without restart"
+    yield Work(name, 8e10, "moves", *slowest, 1 / 2)
     rate = min(each for run, each in good.items() if run.startswith("P ="))
-    yield Work("quasi-greedy: good plays, 6 settings", 1.5e12, "moves", rate, XEON, 1 / 30)
-    rate = min(each for run, each in epsilon.items() if run.endswith("random"))
-    yield Work("quasi-greedy: random moves, 3 settings", 7.5e11, "moves", rate, XEON, 1 / 15)
-    seconds = [n / searched[run] for run, n in SEARCHED.items()]
+    yield Work("quasi-greedy: good plays, 6 settings", 1.5e12, "moves", *rate, 1 / 30)
+    rate = min(epsilon.values())
+    yield Work("quasi-greedy: random moves, 4 settings", 1e12, "moves", *rate, 1 / 20)
+    seconds = [n / searched[run].a_second for run, n in SEARCHED.items()]
     total, longest = 5 * sum(SEARCHED.values()), max(seconds) / (5 * sum(seconds))
-    name = "quasi-greedy: search in self-play, 6 settings"
-    yield Work(name, total, "moves", total / (5 * sum(seconds)), XEON, longest)
+    name, cpu = "quasi-greedy: search in self-play, 6 settings", searched["greedy only"].cpu
+    yield Work(name, total, "moves", total / (5 * sum(seconds)), cpu, longest)
     log = 1 / seconds_each("2048", "expectimax, 3-ply")
     yield Work("policy networks: log by 3-ply search", 6e8, "moves", log, EPYC, 1 / 45_000)
     for k in (2, 5):
-        rate = per_core("speed_neural.txt", f"policy, k = {k}, learns, batch 512, 16 bits", 1)
-        yield Work(f"policy networks: k = {k} learns", 6e8, "moves", rate, XEON, 1 / 2)
+        learned = per_core("speed_neural.txt", f"policy, k = {k}, learns, batch 512, 16 bits", 1)
+        yield Work(f"policy networks: k = {k} learns", 6e8, "moves", learned, XEON, 1 / 2)
     name = "MC Softmax: 100 games of CNN22 with 2,000 simulations"
-    yield Work(name, 100 * MOVES, "moves", simulated(2000), EPYC, 1 / 100)
+    yield Work(name, 100 * MOVES, "moves", simulated(2000), EPYC, 1)
     decision = seconds_each("daihinmin", "Monte Carlo, 500 playouts")
     name = "Daihinmin: two logs of 500 playouts a decision"
     yield Work(name, 2e7, "games", 1 / (ACTIONS * decision), EPYC, 1 / 100_000)

@@ -27,6 +27,9 @@ from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.daihinmin.settings import Claim, Experiment, Player
 from benchmarks.experiments.harness import Estimate, over_runs
 
+EQUAL_WITHIN = 9
+"""Points per 100 games: the paper calls 300 and 309 different, with 32 and 64 channels."""
+
 OURS, PAPER = "#0072b2", "#9a9a9a"
 
 Curves = Mapping[str, Sequence[Row]]
@@ -139,13 +142,12 @@ def verdict(claim: Claim, by_player: Mapping[str, Result]) -> str:
     points, half = lead(first, second)
     if math.isnan(half):
         return f"too few draws or runs for an interval ({points:+.1f})"
-    is_significant = abs(points) > half
-    if claim.equal:
-        word = "disagrees: they differ" if is_significant else "agrees: no significant difference"
-    elif is_significant:
-        word = "agrees" if points > 0 else "disagrees: the opposite"
-    else:
-        word = "cannot tell: not significant"
+    word = "cannot tell: not significant"
+    if claim.equal and abs(points) + half < EQUAL_WITHIN:
+        word = f"agrees: less than {EQUAL_WITHIN} points apart"
+    elif abs(points) > half:
+        other = "they differ" if claim.equal else "the opposite"
+        word = "agrees" if points > 0 and not claim.equal else f"disagrees: {other}"
     return f"{word} ({points:+.1f} ± {half:.1f})"
 
 

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from afterstate.envs import json_files
 from afterstate.leaderboard import row_files
+from benchmarks.experiments import full_scale
 from benchmarks.experiments.full_scale import (
     MOVES,
     RESULTS,
@@ -28,10 +30,27 @@ def test_cores_beyond_the_number_of_calls_do_not_help() -> None:
 @pytest.mark.skipif(not RESULTS.exists(), reason="needs the results of a checkout")
 def test_no_work_is_shorter_than_its_longest_run() -> None:
     (work,) = (each for each in works() if "search in self-play" in each.name)
-    runs = [n / rates("search")[name] / 3600 for name, n in SEARCHED.items()]
+    runs = [n / rates("search")[name].a_second / 3600 for name, n in SEARCHED.items()]
     assert work.hours(1) == pytest.approx(5 * sum(runs))
     assert work.hours(1024) == pytest.approx(max(runs))
     assert work.hours(16) == pytest.approx(max(5 * sum(runs) / 16, max(runs)))
+
+
+def test_a_rate_is_that_of_the_fastest_run_with_the_most_moves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(full_scale, "RESULTS", tmp_path)
+    cpus = ("AMD EPYC (family 26, model 2)", "AMD EPYC (family 25, model 1)", "Intel(R) Xeon(R)")
+    made = [
+        {"run": "a", "share": share, "moves": n * share, "seconds": n * share / rate}
+        | {"machine": {"cpu": cpu}, "scale": {"moves": n}}
+        for n, rate, cpu in zip((1e9, 1e9, 1e8), (500, 300, 900), cpus, strict=True)
+        for share in (0.5, 1)
+    ]
+    path = tmp_path / "experiments" / "quasi_greedy" / "restart.jsonl"
+    path.parent.mkdir(parents=True)
+    json_files.append(path, made)
+    assert rates("restart") == {"a": (500, "EPYC (Zen 5)")}
 
 
 @pytest.mark.skipif(not RESULTS.exists(), reason="needs the results of a checkout")

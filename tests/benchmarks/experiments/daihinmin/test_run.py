@@ -152,7 +152,11 @@ def test_a_claim_is_compared_with_its_interval() -> None:
     single = report.verdict(claim, {"x": one, "y": result(290)})
     assert single == "too few draws or runs for an interval (+30.0)"
     equal = Claim(equal=("x", "y"), says="")
-    assert report.verdict(equal, {"x": one, "y": other}).startswith("agrees: no significant diff")
+    assert report.verdict(equal, {"x": one, "y": other}).startswith("cannot tell: not signif")
+    near = result(318, 320), result(317, 319, first=2)
+    assert report.verdict(equal, dict(zip("xy", near, strict=True))) == (
+        "agrees: less than 9 points apart (+1.0 ± 2.8)"
+    )
     assert report.verdict(equal, {"x": one, "y": far}).startswith("disagrees: they differ")
 
 

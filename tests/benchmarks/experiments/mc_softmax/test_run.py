@@ -473,11 +473,11 @@ def test_published_scores_are_by_simulations_and_plies(tiny: Experiment) -> None
     ]
     tiny.scores([1] * 8)
     table = [
-        row.strip("| ").split(" | ")
+        row.removeprefix("| ").removesuffix(" |").split(" | ")
         for row in report.simulations(tiny.study, "ntuple").split("\n")[2:]
     ]
     assert [(row[0], row[-1]) for row in table] == [
-        ("50 simulations", "206,802"),
+        ("50 simulations", ""),
         ("100 simulations", "314,311"),
         ("2,000 simulations", "533,542"),
         ("3-ply", "394,632"),
@@ -522,7 +522,7 @@ def test_results_of_learners_include_those_that_diverged(
         "learning",
     )
     text = report.learning(tiny.study, "experiment 1").split("\n\n")[1]
-    table = [row.strip("| ").split(" | ") for row in text.split("\n")]
+    table = [row.removeprefix("| ").removesuffix(" |").split(" | ") for row in text.split("\n")]
     assert table[2] == ["calm", "1", "2,000", "800", "700", "1,500 ± 150", "2,500 ± 250"]
     gone = "diverged: boards were worth 1,000,000,000 on average"
     assert [cell for cell in table[3] if cell.strip()] == ["wild", "1", "50", gone]
