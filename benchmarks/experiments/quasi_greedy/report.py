@@ -181,15 +181,18 @@ def _setup(experiment: Experiment, scale: Scale, rows: Sequence[Row]) -> str:
     hours = sum(row["seconds"] for row in rows if row["share"] == 1) / 3600
     command = (
         f"python -m benchmarks.experiments.quasi_greedy.run {experiment.name} "
-        f"--{scale.axis} {short(scale.amount)} --repeats {most} {_options_of_games(rows)}"
+        f"--{scale.axis} {short(scale.amount)} {_options_of_games(rows)} --repeats {fewest}"
     )
+    if most > fewest:
+        only = " ".join(f'"{run}"' for run, n in n_seeds.items() if n == most)
+        command += f"`, and the same with `--repeats {most} --only {only}"
     cpus = sorted({row["machine"]["cpu"] for row in rows if "machine" in row})
     return (
         f"Here: {scale} per run{part}; seeds per run: {seeds}; games per evaluation: {games}; "
         f"{'; '.join(cpus)}. ± is the 95% interval over {over}; where the paper gives intervals "
         "they are over five runs, so the two cannot be compared. Our scores are taken after the "
-        f"same share of the run as the published ones. Self-play took {hours:.1f} core hours; "
-        f"`{command}` repeats it."
+        f"same share of the run as the published ones. Self-play took {hours:.1f} core hours. "
+        f"Command: `{command}`."
     )
 
 
@@ -288,8 +291,9 @@ def _extrapolation(experiment: Experiment, scale: Scale, curves: Curves) -> str:
     return (
         "## At the paper's length\n\n"
         "What runs gained in their second half, and the scores that they would have at the paper's "
-        "length if each doubling gained as much, where the gain is significant. Curves flatten, so "
-        "these are upper estimates; intervals over games do not cover what another run would learn."
+        "length if each doubling gained as much, where the gain is significant. These are upper "
+        "estimates: curves flatten, and gains that are high by chance are shown before others. "
+        "Intervals over games do not cover what another run would learn."
         f"\n\n{markdown(head, body)}\n"
     )
 

@@ -57,9 +57,14 @@ def is_finished(rows: list[Row], experiment: Experiment, run: Run, seed: int, pl
     )
 
 
-def latest_scale(rows: list[Row]) -> Scale | None:
-    """Return the scale of the last row, None if there is no row."""
-    return Scale(*next(iter(rows[-1]["scale"].items()))) if rows else None
+def largest_scale(rows: list[Row], experiment: Experiment) -> Scale | None:
+    """Return the largest scale of runs on the paper's axis, or else on another; None without runs.
+
+    Runs with other settings than the experiment's do not count.
+    """
+    scales = {Scale(*item) for row in rows for item in row["scale"].items()}
+    played = [scale for scale in scales if of_scale(rows, experiment, scale)]
+    return max(played, key=lambda each: (each.axis == experiment.axis, each.amount), default=None)
 
 
 def of_scale(rows: list[Row], experiment: Experiment, scale: Scale) -> list[Row]:
@@ -70,10 +75,12 @@ def of_scale(rows: list[Row], experiment: Experiment, scale: Scale) -> list[Row]
 
 def curves(rows: list[Row], experiment: Experiment, scale: Scale) -> Curves:
     """Return the results of the runs of a scale."""
-    used, result = of_scale(rows, experiment, scale), Curves()
+    used = of_scale(rows, experiment, scale)
+    names = {row["run"] for row in used}
+    result: Curves = {run.name: [] for run in experiment.runs if run.name in names}
     if used:
         for (run, share), repeats in pd.DataFrame(used).groupby(["run", "share"]):
-            result.setdefault(run, []).append(_point(share, repeats))
+            result[run].append(_point(share, repeats))
     return result
 
 

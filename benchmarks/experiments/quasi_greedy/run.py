@@ -123,7 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         except KeyboardInterrupt:
             hint = f"completed runs are in {path}; the same command goes on with the others"
             raise KeyboardInterrupt(hint) from None
-    show(experiment, args.scale, path)
+    show(experiment, args.scale, path, keep=not args.draw)
 
 
 def tiny(experiment: Experiment, args: Args) -> Args:
@@ -213,19 +213,29 @@ def available_memory() -> int | None:
 # Results
 
 
-def show(experiment: Experiment, scale: Scale | None, path: Path) -> None:
+def show(experiment: Experiment, scale: Scale | None, path: Path, keep: bool = False) -> None:
     """Print the tables, and write the page and the figure next to the rows.
+
+    Args:
+        experiment: the experiment.
+        scale: of the runs; by default the largest one.
+        path: file of the rows.
+        keep: write nothing if there are runs of a larger scale.
 
     Raises:
         SystemExit: there are no rows.
     """
     every = json_files.rows(path)
-    scale = scale or rows.latest_scale(every)
+    largest = rows.largest_scale(every, experiment)
+    scale = scale or largest
     curves = rows.curves(every, experiment, scale) if scale else {}
     if scale is None or not curves:
         raise SystemExit(f"{path} has no runs{f' of {scale}' if scale else ''}: play some first")
     page, picture = path.with_suffix(".md"), path.with_suffix(".svg")
     tables = report.tables(experiment, scale, curves, rows.of_scale(every, experiment, scale))
+    if keep and scale != largest:
+        print("\n".join(["", *tables, f"{page} keeps the runs of {largest}: see --out, --draw"]))
+        return
     page.write_text(report.page(experiment, tables, picture.name), encoding="utf-8")
     figure.draw(experiment, scale, curves, picture)
     print("\n".join(["", *tables, f"Written: {page}, {picture}"]))

@@ -266,6 +266,16 @@ def test_a_run_is_finished_with_all_evaluations_of_the_plan() -> None:
     assert not rows.is_finished([half, end], experiment, each, 1, more)
 
 
+def test_the_largest_scale_of_fitting_runs_is_drawn() -> None:
+    experiment = tiny()
+    made = [
+        {**row(experiment, "greedy only", 1), "scale": {"moves": amount}} for amount in (5e3, 9e3)
+    ]
+    other = {**row(experiment, "greedy only", 1), "scale": {"moves": 1e9}, "settings": "others"}
+    assert rows.largest_scale([*made, other, made[0]], experiment) == ("moves", 9e3)
+    assert rows.largest_scale([other], experiment) is None
+
+
 # Playing
 
 
@@ -462,6 +472,18 @@ def test_the_command_plays_in_processes(tmp_path: Path) -> None:
     assert "8 of 8 runs are missing" in made.stdout and "100%" in made.stderr
     played = {(row["run"], row["seed"]) for row in json_files.rows(tmp_path / "restart.jsonl")}
     assert {seed for _, seed in played} == {1, 2} and len(played) == 8
+
+
+def test_a_short_trial_keeps_the_page_of_longer_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    smoke("epsilon", tmp_path, "--moves", "8000")
+    page = (tmp_path / "epsilon.md").read_bytes()
+    smoke("epsilon", tmp_path, "--moves", "4000")
+    assert "keeps the runs of 8000 moves" in capsys.readouterr().out
+    assert (tmp_path / "epsilon.md").read_bytes() == page
+    run.main(["epsilon", "--smoke", "--draw", "--moves", "4000", "--out", str(tmp_path)])
+    assert b"Here: 4000 moves per run" in (tmp_path / "epsilon.md").read_bytes()
 
 
 def test_drawing_needs_rows(tmp_path: Path) -> None:
