@@ -12,12 +12,15 @@ from typing import NamedTuple
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner, evaluate
 from afterstate.agents.game2048.learning.runs import NTupleSettings
 from afterstate.agents.game2048.values.ntuple_network import network
-from afterstate.agents.training.commands import uninterrupted
+from afterstate.agents.training.commands import sigterm_raises, uninterrupted
 from afterstate.agents.training.folder import FolderLock
 from afterstate.envs import durable_files, json_files
 from afterstate.leaderboard.machine import machine
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.quasi_greedy.settings import DEPTHS, Experiment, Measure, Run, Scale
+
+SAVE_SECONDS = 1800
+"""Seconds of learning after which the learner is saved between evaluations."""
 
 
 class Plan(NamedTuple):
@@ -85,7 +88,8 @@ def play(
         seed: of the games.
         plan: its length and evaluations.
         threads: number of threads that learn; a run repeats its games with one.
-        folder: of the checkpoints, each in a folder of its own, written after each evaluation.
+        folder: of the checkpoints, each in a folder of its own, written after each evaluation,
+            every half hour, and on Ctrl-C or SIGTERM.
 
     Returns:
         A row for each evaluation, the last one with the machine.
@@ -96,15 +100,16 @@ def play(
     rows = checkpoint.resume(progress)
     switch = experiment.switch_of(run, plan.scale.axis)
     try:
-        for share in sorted({*plan.shares, *([] if switch is None else [switch])}):
-            if rows and share <= rows[-1]["share"]:
-                continue
-            progress.learn_until(share)
-            if share == switch:
-                progress.learner.settings = NTupleSettings(**experiment.learner_of(run))
-            if share in plan.shares:
-                rows.append({**of_run, **progress.evaluation(share)})
-                checkpoint.write(rows[-1], progress)
+        with sigterm_raises(KeyboardInterrupt()):
+            for share in sorted({*plan.shares, *([] if switch is None else [switch])}):
+                if rows and share <= rows[-1]["share"]:
+                    continue
+                progress.learn_until(share, checkpoint)
+                if share == switch:
+                    progress.learner.settings = NTupleSettings(**experiment.learner_of(run))
+                if share in plan.shares:
+                    rows.append({**of_run, **progress.evaluation(share)})
+                    checkpoint.write(rows[-1], progress)
     except KeyboardInterrupt:
         checkpoint.save(progress)
         raise
@@ -172,13 +177,13 @@ class _Progress:
         """Return the length so far, in the unit of the scale."""
         return self.learner.n_moves if self.plan.scale.axis == "moves" else self.seconds
 
-    def learn_until(self, share: float) -> None:
+    def learn_until(self, share: float, checkpoint: _Checkpoint) -> None:
         """Learn up to a share of the run, and to the end of the game, in chunks of half a second.
 
         Kernels cannot be interrupted, so Ctrl-C ends a run after a chunk.
         """
         axis, amount = self.plan.scale
-        goal, chunk = share * amount, 1_000.0
+        goal, chunk, saved = share * amount, 1_000.0, time.monotonic()
         while (remaining := goal - self.done()) > 0:
             n_before, start = self.learner.n_moves, time.process_time()
             n = max(1, int(min(chunk, remaining) if axis == "moves" else chunk))
@@ -188,6 +193,9 @@ class _Progress:
                 self.seconds += seconds
             limit = 0.5 if axis == "moves" else min(0.5, max(1e-3, remaining - seconds))
             chunk = min(2 * chunk, (self.learner.n_moves - n_before) / seconds * limit)
+            if time.monotonic() - saved > SAVE_SECONDS:
+                checkpoint.save(self)
+                saved = time.monotonic()
 
     def evaluation(self, share: float) -> Row:
         """Play evaluation games, and return and print their results."""

@@ -9,9 +9,10 @@ Each run of the settings file `NAME.json` is played once for each seed from 1 on
 greedy play at `--points` places, and by 3-ply expectimax at some of them. The rows of a run are
 written when it ends, to `NAME.jsonl` in `benchmarks/results/experiments/quasi_greedy`. Until then
 its checkpoint, the learner and its rows, is written to the folder `in_progress` next to it after
-each evaluation and on Ctrl-C: the same command goes on from there, also after a kill, and plays the
-missing runs. It then prints the tables with the published values and writes them to `NAME.md`, and
-the figure to `NAME.svg`; with `--draw` it only does this.
+each evaluation, every half hour, and on Ctrl-C or SIGTERM: the same command goes on from there,
+also after a kill, and plays the missing runs. It then prints the tables with the published values
+and writes them to `NAME.md`, and the figure to `NAME.svg`, unless there are runs of a larger scale;
+with `--draw` it only does this.
 
 A run of 4x6 tuples in eight stages has 2.1 GB of weights and 4.3 GB of accumulators. Memory is used
 only where a board has been, about half of it after two million moves. But no more jobs are started

@@ -184,15 +184,23 @@ def test_games_with_a_limit_of_time_end_with_the_tile(
     assert len(made) == 8
 
 
+def test_games_with_a_limit_of_time_do_not_share_processors(
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    with pytest.raises(ValueError, match="jobs must be <= 2, the processors here, got 3"):
+        tiny.main("reach", "--jobs", "3")
+
+
 def test_lost_games_are_counted_as_such(tiny: Tiny) -> None:
     assert run.reached_table(tiny.results) == "No games yet."
     tiny.results.mkdir()
-    row = {"seconds": 0.01, "cpu_ms_per_move": 20.0}
+    row = {"seconds": 0.01, "ms_per_move": 21.0, "cpu_ms_per_move": 20.0}
     games = [{**row, "seed": i, "max_tile": 32 << (i > 0), "moves": 900} for i in range(4)]
     games.append({**games[0], "seconds": 0.1})  # of other settings
     json_files.append(tiny.results / "reached.jsonl", games)
     table = run.reached_table(tiny.results)
-    assert table.splitlines()[-1] == "| 4 | 3 | 75 (30 to 95) | 900 | 20 | 0.0 |"
+    assert table.splitlines()[-1] == "| 4 | 3 | 75 (30 to 95) | 900 | 21 | 20 | 0.0 |"
 
 
 # Report

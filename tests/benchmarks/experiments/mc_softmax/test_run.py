@@ -522,7 +522,7 @@ def test_results_of_learners_include_those_that_diverged(
         "learning",
     )
     text = report.learning(tiny.study, "experiment 1").split("\n\n")[1]
-    table = [row.removeprefix("| ").removesuffix(" |").split(" | ") for row in text.split("\n")]
+    table = [row.strip("| ").split(" | ") for row in text.split("\n")]
     assert table[2] == ["calm", "1", "2,000", "800", "700", "1,500 ± 150", "2,500 ± 250"]
     gone = "diverged: boards were worth 1,000,000,000 on average"
     assert [cell for cell in table[3] if cell.strip()] == ["wild", "1", "50", gone]

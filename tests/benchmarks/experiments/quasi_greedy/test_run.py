@@ -5,6 +5,8 @@ from __future__ import annotations
 import doctest
 import json
 import math
+import os
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -447,7 +449,7 @@ def test_an_interrupted_run_goes_on_between_its_evaluations(
 
         def interrupted(learner: NTupleLearner, n_moves: float, stop: int = stop) -> Any:
             if learner.n_moves >= stop:
-                raise KeyboardInterrupt
+                os.kill(os.getpid(), signal.SIGINT if stop == 6_000 else signal.SIGTERM)
             return learned(learner, min(n_moves, 1_000))
 
         with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
