@@ -75,7 +75,7 @@ class Args:
     """Repeat an experiment with rank networks."""
 
     name: str
-    """Experiment: generations or logs."""
+    """Experiment: generations, logs, or a settings file NAME.json like theirs."""
     command: Literal["train", "play", "draw"]
     """Train the networks, play games, or only write the tables and the figure."""
     runs: Path | None = None
@@ -352,7 +352,7 @@ def check(experiment: Experiment, args: Args) -> None:
     if args.runs is None and args.command != "draw":
         raise ValueError("--runs is required: the folder of the training runs")
     if args.runs is not None and args.command != "train":
-        folder = args.runs / args.name
+        folder = args.runs / Path(args.name).stem
         if not folder.is_dir():
             raise ValueError(f"there is no folder {folder}: train first")
     nets.check_device(args.device)
@@ -417,8 +417,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
     args = parse(Args, "python -m benchmarks.experiments.daihinmin.run", arguments)
     torch.set_num_threads(1)
-    out = args.out / f"{args.name}.jsonl"
-    folder = None if args.runs is None else args.runs / args.name
+    name = Path(args.name).stem
+    out = args.out / f"{name}.jsonl"
+    folder = None if args.runs is None else args.runs / name
     experiment = read(args.name)
     check(experiment, args)
     if args.command == "train" and folder is not None:

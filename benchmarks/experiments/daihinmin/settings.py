@@ -9,6 +9,7 @@ from typing import Any
 from afterstate.agents import config
 from afterstate.agents.config import Count, Share, Whole, from_dict, settings
 from afterstate.agents.daihinmin.learning.rank_runs import RankRun
+from afterstate.envs.messages import shown
 
 FOLDER = Path(__file__).parent
 
@@ -125,10 +126,15 @@ def _own_settings(player: Player, run: dict[str, Any]) -> dict[str, Any]:
 
 
 def read(name: str) -> Experiment:
-    """Return the experiment of this name.
+    """Return the experiment of this name, or of a settings file.
 
     Raises:
         OSError: its file cannot be read.
-        ValueError: the file has unknown, missing or wrong settings.
+        ValueError: there is none, or the file has unknown, missing or wrong settings.
     """
+    if name.endswith(".json"):
+        return config.read(Path(name), Experiment)
+    names = sorted(path.stem for path in FOLDER.glob("*.json"))
+    if name not in names:
+        raise ValueError(f"name must be {', '.join(names)} or a file NAME.json, got {shown(name)}")
     return config.read(FOLDER / f"{name}.json", Experiment)

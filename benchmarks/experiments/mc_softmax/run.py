@@ -373,6 +373,7 @@ COMMANDS = {
 OPTIONS = {
     **dict.fromkeys(("repeats", "threads"), ("learn",)),
     **dict.fromkeys(("only", "jobs", "backend", "hours"), ("regrets", "scores", "learn")),
+    "runs": ("regrets", "temperature", "learn"),
 }
 """The commands that use an option, where not all do."""
 

@@ -216,6 +216,7 @@ OPTIONS = {
     "device": ("train", "play"),
     "threads": ("train", "play"),
     "layers": ("train",),
+    **dict.fromkeys(("runs", "moves"), ("log", "train", "play", "report")),
     "games": ("play",),
     "out": ("train", "play", "report", "renew"),
 }

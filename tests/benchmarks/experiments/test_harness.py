@@ -47,6 +47,9 @@ from benchmarks.experiments.policy_nets import run as policy_nets
         (policy_nets.main, "log --games 5", "--games is for play, got log"),
         (alphabeta.main, "report --hours 1", "--hours is for play, reach, got report"),
         (daihinmin.main, "logs draw --self-play x", "--self-play is for play, got draw"),
+        (mc_softmax.main, "report --runs x", "--runs is for regrets, temperature, learn, got"),
+        (policy_nets.main, "renew --moves 9", "--moves is for log, train, play, report, got"),
+        (daihinmin.main, "nope draw", "name must be generations, logs or a file NAME.json, got"),
         (daihinmin.main, "logs draw --hours 1", "--hours is for train, play, got draw"),
     ],
 )

@@ -276,6 +276,8 @@ def test_a_tiny_experiment_from_training_to_its_figure(
     figure = (tiny / "results" / "tiny.svg").read_bytes()
     run.main(["tiny", "draw", "--out", str(tiny / "results")])
     assert (tiny / "results" / "tiny.svg").read_bytes() == figure
+    run.main([str(tiny / "tiny.json"), "draw", "--out", str(tiny / "results")])  # its file
+    assert (tiny / "results" / "tiny.svg").read_bytes() == figure
 
 
 @pytest.mark.slow
@@ -433,7 +435,7 @@ def test_a_file_has_draws_of_the_same_players_only(
     ("arguments", "noun"),
     [
         (["tiny", "train"], "--runs"),
-        (["nothing", "train", "--runs", "runs"], "nothing.json"),
+        (["nothing", "train", "--runs", "runs"], "NAME.json"),
         (["tiny", "train", "--runs", "runs", "--only", "tall"], "'tall'"),
         (["tiny", "train", "--runs", "runs", "--jobs", "0"], "jobs"),
         (["tiny", "play", "--runs", "runs", "--draws", "0"], "draws"),

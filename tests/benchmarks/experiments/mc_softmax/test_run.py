@@ -57,8 +57,8 @@ class Experiment:
         """Run the command."""
         path = self.runs.parent / "settings.json"
         path.write_text(json.dumps(self.settings), encoding="utf-8")
-        folders = ["--runs", str(self.runs), "--out", str(self.results)]
-        run.main([*arguments, "--settings", str(path), *folders])
+        runs = [] if arguments[0] in ("scores", "report") else ["--runs", str(self.runs)]
+        run.main([*arguments, *runs, "--settings", str(path), "--out", str(self.results)])
 
     @property
     def study(self) -> Study:

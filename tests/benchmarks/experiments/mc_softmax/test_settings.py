@@ -144,4 +144,4 @@ def test_learners_have_the_settings_of_the_paper() -> None:
 @pytest.mark.parametrize("command", ["regrets", "scores", "learn"])
 def test_unknown_groups_are_rejected(command: str, tmp_path: Path) -> None:
     with pytest.raises((OSError, ValueError), match="polices"):
-        run.main([command, "--only", "polices", "--runs", str(tmp_path)])
+        run.main([command, "--only", "polices", "--out", str(tmp_path)])
