@@ -208,17 +208,24 @@ def test_errors_of_calls_are_those_of_the_caller(cluster: Cluster, backend: Any)
         list(Workers(2, backend).results([partial(fail, 3)]))
 
 
+TINY = ROOT / "tests" / "data" / "experiments"
 COMMANDS = {
     "log": "afterstate log moves.npy --player reward --games 160 --batch 8",
     "rank": "afterstate train rank --out run --generations 1 --games 60 --table 6 --iterations 2",
     "daihinmin-policy": "afterstate train daihinmin-policy --out run --games 4000",
-    "experiment": "benchmarks.experiments.quasi_greedy.run restart --smoke",
+    "quasi_greedy": "benchmarks.experiments.quasi_greedy.run restart --smoke",
+    "mc_softmax": f"benchmarks.experiments.mc_softmax.run learn --settings {TINY}/mc_softmax.json"
+    " --runs run --out out --repeats 4",
+    "daihinmin": f"benchmarks.experiments.daihinmin.run {TINY}/daihinmin.json train"
+    " --runs run --repeats 3",
 }
 FILES = {
     "log": "moves.npy",
     "rank": "run/games/*",
     "daihinmin-policy": "run/ascent.npz",
-    "experiment": "out/experiments/restart.jsonl",
+    "quasi_greedy": "out/experiments/restart.jsonl",
+    "mc_softmax": "out/learning.jsonl",
+    "daihinmin": "run/daihinmin/*/rows.jsonl",
 }
 """The files of the commands that depend on the games alone, or whose rows do but for times."""
 
@@ -238,7 +245,10 @@ def kill_a_worker(run: subprocess.Popen[bytes]) -> None:
 def contents(file: Path) -> dict[str, bytes]:
     """Return the bytes of a file, without times of rows; of an archive those of its parts."""
     if file.suffix == ".jsonl":
-        rows = [{**row, "seconds": 0} for row in json_files.rows(file)]
+        rows = [
+            {name: value for name, value in row.items() if "second" not in name}
+            for row in json_files.rows(file)
+        ]
         return {"": json_files.to_lines(sorted(rows, key=str))}
     if file.suffix != ".npz":
         return {"": file.read_bytes()}
