@@ -56,7 +56,7 @@ class Work(NamedTuple):
 
 
 class Rate(NamedTuple):
-    """What one core does in a second, and its processor."""
+    """A rate of one core, and its processor."""
 
     a_second: float
     cpu: str

@@ -14,7 +14,6 @@ from typing import NamedTuple
 import matplotlib
 import numpy as np
 import pandas as pd
-from scipy.stats import ttest_ind
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
@@ -25,7 +24,7 @@ from afterstate.agents.daihinmin.learning.rank_runs import RankSettings
 from afterstate.agents.training.commands import markdown
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.daihinmin.settings import Claim, Experiment, Player
-from benchmarks.experiments.harness import Estimate, over_runs
+from benchmarks.experiments.harness import Estimate, difference, over_runs
 
 EQUAL_WITHIN = 9
 """Points per 100 games: the paper calls 300 and 309 different, with 32 and 64 channels."""
@@ -127,11 +126,8 @@ def lead(first: Sequence[Result], second: Sequence[Result]) -> tuple[float, floa
     if len(first) == len(second) == 1:
         points, error = gap(first[0], second[0])
         return points, 2 * error
-    one, other = ([each.points for each in runs] for runs in (first, second))
-    if min(len(one), len(other)) == 1:
-        return float(np.mean(one) - np.mean(other)), math.nan
-    interval = ttest_ind(one, other, equal_var=False).confidence_interval(0.95)
-    return float(np.mean(one) - np.mean(other)), float(interval.high - interval.low) / 2
+    apart = difference(points_of(first), points_of(second))
+    return apart.mean, math.nan if 1 in (len(first), len(second)) else apart.interval
 
 
 def verdict(claim: Claim, by_player: Mapping[str, Result]) -> str:

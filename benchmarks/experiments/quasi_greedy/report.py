@@ -303,10 +303,11 @@ def _gains(points: Sequence[Point], measure: str, n: float) -> list[str]:
     half, end = at(points, 0.5, measure), at(points, 1, measure)
     if half is None or end is None:
         return [NOTHING, NOTHING]
-    gain = Estimate(end.mean - half.mean, math.hypot(half.interval, end.interval))
-    errors = math.hypot((1 + n) * end.interval, n * half.interval)
-    far = Estimate(end.mean + n * gain.mean, errors)
-    if end.runs > 1:  # halves and ends of a run depend on each other
+    if end.runs == 1:
+        gain = difference(end, half)
+        errors = math.hypot((1 + n) * end.interval, n * half.interval)
+        far = Estimate(end.mean + n * gain.mean, errors)
+    else:  # halves and ends of a run depend on each other
         halves, ends = (p.repeats[measure] for p in points if p.share in (0.5, 1))
         gains = [after - before for before, after in zip(halves, ends, strict=True)]
         gain = over_runs([Estimate(each, math.nan) for each in gains])
