@@ -66,9 +66,9 @@ def test_large_batches_are_in_channels_last(n: int) -> None:
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
 def test_a_convolution_of_2x2_cells_is_that_of_torch(layout: torch.memory_format) -> None:
     torch.manual_seed(1)
-    ours, theirs = value_net.Conv2x2(3, 5), torch.nn.Conv2d(3, 5, 2)
+    ours, theirs = value_net.Conv2x2(3, 5).double(), torch.nn.Conv2d(3, 5, 2).double()
     theirs.load_state_dict(ours.state_dict())
-    planes = torch.randn(7, 3, 4, 6).contiguous(memory_format=layout)
+    planes = torch.randn(7, 3, 4, 6).double().contiguous(memory_format=layout)
     inputs = [planes.clone().requires_grad_() for _ in range(2)]
     outputs = [net(each) for net, each in zip((ours, theirs), inputs, strict=True)]
     assert outputs[0].shape == (7, 5, 3, 5)
