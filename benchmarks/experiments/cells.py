@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy.typing as npt
 from scipy.stats import t
 from tqdm import tqdm
 
-from afterstate.agents.game2048.play import play
+from afterstate.agents.game2048.play import Games, play
 from afterstate.agents.training.folder import FolderLock
 from afterstate.agents.training.run import EVALUATION_SEED, half_interval, summary
 from afterstate.agents.training.workers import Workers
@@ -72,24 +73,6 @@ def cost(row: Row) -> str:
     return f"{row['cpu_us_per_move']:,.0f}"
 
 
-def play_games(cell: Row, player: Any, tiles: Iterable[int] = ()) -> Row:
-    """Play the games of a cell and return its row.
-
-    Args:
-        cell: the cell, with its number of games.
-        player: the player of the cell.
-        tiles: tiles whose rates are in the row, in addition to those of `summary`.
-    """
-    start = time.process_time()
-    games = play(player, cell["games"], EVALUATION_SEED)
-    seconds, moves = time.process_time() - start, int(games.n_moves.sum())
-    result = summary(games)
-    rates = {str(tile): float((games.max_tiles >= tile).mean()) for tile in tiles}
-    result["reached"] = {**rates, **result["reached"]}
-    per_move = {"moves": moves, "cpu_us_per_move": round(1e6 * seconds / moves, 1)}
-    return {**cell, **result, "seed": EVALUATION_SEED, **per_move, "machine": machine()}
-
-
 def fill(
     path: Path,
     cells: Iterable[Row],
@@ -97,7 +80,7 @@ def fill(
     workers: Workers,
     hours: float | None = None,
 ) -> None:
-    """Measure the cells without a row, and append each row to the file when it is complete.
+    """Measure the cells without a row, and append each row to the file when it ends.
 
     Args:
         path: the file of rows.
@@ -111,9 +94,117 @@ def fill(
         ValueError: another process writes to its folder.
     """
     _held = FolderLock(path.parent)
-    done = {name(row) for row in json_files.rows(path)}
-    missing = [cell for cell in cells if name(cell) not in done]
-    calls = [partial(measure, cell) for cell in missing]
+    calls = [partial(measure, cell) for cell in _missing(path, cells)]
     for row in results(calls, workers, hours, "players"):
-        json_files.append(path, [row])
-        tqdm.write(f"{row['player']} {row['settings']}: {mean_text(row)}")
+        _append(path, row)
+
+
+def chunks(cell: Row) -> list[range]:
+    """Return the seeds of a cell's games, divided into parts of `chunk` games if it has that."""
+    seeds = range(EVALUATION_SEED, EVALUATION_SEED + cell["games"])
+    size = cell.get("chunk", len(seeds))
+    return [seeds[i : i + size] for i in range(0, len(seeds), size)]
+
+
+def play_part(cell: Row, seeds: range, player: Any, **fields: Any) -> Row:
+    """Play some games of a cell and return their results, of which `row_of` makes its row.
+
+    Args:
+        cell: the cell.
+        seeds: those of the games.
+        player: the player of the cell.
+        fields: other entries of the cell's row.
+    """
+    start = time.process_time()
+    games = play(player, len(seeds), seeds[0])
+    seconds = time.process_time() - start
+    results = {name: values.tolist() for name, values in games._asdict().items()}
+    results |= {"seconds": seconds, "fields": {"machine": machine(), **fields}}
+    return {"cell": cell, "seed": seeds[0], **results}
+
+
+def row_of(parts: Iterable[Row], tiles: Iterable[int] = ()) -> Row:
+    """Return the row of a cell; its machine is that of the first games.
+
+    Args:
+        parts: all parts of the cell.
+        tiles: tiles whose rates are in the row, in addition to those of `summary`.
+    """
+    ordered = sorted(parts, key=lambda part: int(part["seed"]))
+    games = Games(*(np.concatenate([part[each] for part in ordered]) for each in Games._fields))
+    seconds, moves = sum(part["seconds"] for part in ordered), int(games.n_moves.sum())
+    result, first = summary(games), ordered[0]
+    rates = {str(tile): float((games.max_tiles >= tile).mean()) for tile in tiles}
+    result["reached"] = {**rates, **result["reached"]}
+    per_move = {"moves": moves, "cpu_us_per_move": round(1e6 * seconds / moves, 1)}
+    return {**first["cell"], **result, "seed": first["seed"], **per_move, **first["fields"]}
+
+
+def play_cells(
+    path: Path,
+    cells: Iterable[Row],
+    play_part: Callable[[Row, range], Row],
+    workers: Workers,
+    hours: float | None = None,
+    tiles: Sequence[int] = (),
+) -> None:
+    """Play the games of the cells without a row, and append each row when it is complete.
+
+    Processes share the parts of a cell, see `chunks`. Those that have ended wait for the others in
+    a file next to that of the rows, so that an interruption does not lose them.
+
+    Args:
+        path: the file of rows.
+        cells: the players.
+        play_part: returns the results of a part by the cell and the seeds, see `play_part`.
+        workers: processes that play.
+        hours: time after which no more parts are begun; None: no limit.
+        tiles: those of `row_of`.
+
+    Raises:
+        OSError: a file cannot be written.
+        ValueError: another process writes to their folder.
+    """
+    _held = FolderLock(path.parent)
+    waiting = path.with_suffix(".parts.jsonl")
+    ended = {(name(part["cell"]), part["seed"]) for part in _write_complete(path, waiting, tiles)}
+    calls = [
+        partial(play_part, cell, seeds)
+        for cell in _missing(path, cells)
+        for seeds in chunks(cell)
+        if (name(cell), seeds[0]) not in ended
+    ]
+    for part in results(calls, workers, hours, "parts"):
+        json_files.append(waiting, [part])
+        _write_complete(path, waiting, tiles)
+
+
+def _write_complete(path: Path, waiting: Path, tiles: Sequence[int]) -> list[Row]:
+    """Append the rows of cells whose parts have all ended, and return the parts of the others."""
+    done, left = {name(row) for row in json_files.rows(path)}, list[Row]()
+    ended = sorted(json_files.rows(waiting), key=_name_of_part)
+    for key, of_cell in ((key, list(group)) for key, group in groupby(ended, _name_of_part)):
+        if len(of_cell) < len(chunks(of_cell[0]["cell"])):
+            left += of_cell
+        elif key not in done:  # a kill may have come after this and before the next line
+            _append(path, row_of(of_cell, tiles))
+    if len(left) < len(ended):
+        json_files.write_rows(waiting, left)
+    return left
+
+
+def _name_of_part(part: Row) -> str:
+    """Return the text that identifies the cell of a part."""
+    return name(part["cell"])
+
+
+def _missing(path: Path, cells: Iterable[Row]) -> list[Row]:
+    """Return the cells without a row."""
+    done = {name(row) for row in json_files.rows(path)}
+    return [cell for cell in cells if name(cell) not in done]
+
+
+def _append(path: Path, row: Row) -> None:
+    """Append a row to a file, and print its result."""
+    json_files.append(path, [row])
+    tqdm.write(f"{row['player']} {row['settings']}: {mean_text(row)}")

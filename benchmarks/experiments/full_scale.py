@@ -161,7 +161,7 @@ def works() -> Iterator[Work]:
         learned = per_core("speed_neural.txt", f"policy, k = {k}, learns, batch 512, 16 bits", 1)
         yield Work(f"policy networks: k = {k} learns", 6e8, "moves", learned, XEON, 1 / 2)
     name = "MC Softmax: 100 games of CNN22 with 2,000 simulations"
-    yield Work(name, 100 * MOVES, "moves", simulated(2000), EPYC, 1)
+    yield Work(name, 100 * MOVES, "moves", simulated(2000), EPYC, 1 / 100)
     decision = seconds_each("daihinmin", "Monte Carlo, 500 playouts")
     name = "Daihinmin: two logs of 500 playouts a decision"
     yield Work(name, 2e7, "games", 1 / (ACTIONS * decision), EPYC, 1 / 100_000)

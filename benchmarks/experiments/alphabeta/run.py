@@ -41,11 +41,11 @@ from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments import harness
 from benchmarks.experiments.cells import (
     cost,
-    fill,
     latest,
     mean_text,
     name,
-    play_games,
+    play_cells,
+    play_part,
 )
 from benchmarks.experiments.harness import are_published, check_options, results
 
@@ -75,7 +75,7 @@ class Args:
     backend: Backend = "local"
     """Place of the processes: this machine, or a Ray cluster."""
     hours: Positive | None = None
-    """Hours after which no more players or games begin; by default there is no limit."""
+    """Hours after which no more games begin; by default there is no limit."""
     out: Path = RESULTS
     """Folder of rows, page and figure."""
 
@@ -92,7 +92,8 @@ def load_settings() -> Row:
 def cell(tiles: str, depth: int, games: int, evaluation: Row | None = None) -> Row:
     """Return a player by its name and settings, with its number of games."""
     options = {"tiles": tiles, "depth": depth, "cutoffs": "equal", **(evaluation or {})}
-    return {"player": "alphabeta", "settings": options, "games": games}
+    sizes = {"games": games, "chunk": load_settings()["chunk"]}
+    return {"player": "alphabeta", "settings": options, **sizes}
 
 
 def by_evaluation(tiles: str) -> dict[str, Row]:
@@ -117,11 +118,11 @@ def cells() -> list[Row]:
     return list({name(each): each for each in [*every, *by_depth().values()]}.values())
 
 
-def play_cell(cell: Row) -> Row:
-    """Play the games of a cell and return its row."""
+def play_cell(cell: Row, seeds: range) -> Row:
+    """Play some games of a cell and return their results."""
     player = agents.make(cell["player"], **cell["settings"])
     player.act(0x11)  # load the kernels before the clock starts
-    return play_games(cell, player, TILES)
+    return play_part(cell, seeds, player)
 
 
 def reach_tile(seed: int) -> Row:
@@ -276,7 +277,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     check_options(args, dict.fromkeys(("jobs", "backend", "hours"), ("play", "reach")))
     workers = Workers(args.jobs, args.backend)
     if args.command == "play":
-        fill(args.out / GAMES, cells(), play_cell, workers, args.hours)
+        play_cells(args.out / GAMES, cells(), play_cell, workers, args.hours, TILES)
     elif args.command == "reach":
         reach(args.out, workers, args.hours)
     else:

@@ -48,7 +48,7 @@ from afterstate.envs.words import Words
 from afterstate.leaderboard.machine import has_bfloat16, machine
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments import harness
-from benchmarks.experiments.cells import fill, mean_regret, play_games
+from benchmarks.experiments.cells import fill, mean_regret, play_cells, play_part
 from benchmarks.experiments.harness import (
     check_options,
     copy_rows,
@@ -88,7 +88,7 @@ class Args:
     backend: Backend = "local"
     """Place of the processes: this machine, or a Ray cluster."""
     hours: Positive | None = None
-    """Hours after which no more players or learners begin; by default there is no limit."""
+    """Hours after which no more players, games or learners begin; by default no limit."""
     threads: Count = 1
     """CPU threads of each neural network that learns."""
     settings: Path = SETTINGS
@@ -273,18 +273,17 @@ def learn_temperature(args: Args) -> None:
     print(f"temperature {temperature}")
 
 
-def measure_score(study: Study, cell: Row) -> Row:
-    """Return the row of a player that plays games."""
+def play_cell(study: Study, cell: Row, seeds: range) -> Row:
+    """Play some games of a player and return their results."""
     fields = network_fields(study, cell)
-    return {**play_games(cell, make_player(cell)), **fields}
+    return play_part(cell, seeds, make_player(cell), **fields)
 
 
 def measure_scores(args: Args) -> None:
     """Play games."""
     file = args.out / report.FILES["scores"]
-    study = args.study
-    measure = functools.partial(measure_score, study)
-    fill(file, study.cells("scores", args.only), measure, args.workers, args.hours)
+    play_some = functools.partial(play_cell, args.study)
+    play_cells(file, args.study.cells("scores", args.only), play_some, args.workers, args.hours)
 
 
 def folder(runs: Path, plan: LearnerPlan) -> Path:

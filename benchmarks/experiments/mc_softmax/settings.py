@@ -41,14 +41,15 @@ class Study(NamedTuple):
     out: Path  # folder of the results
 
     def cells(self, measure: Measure, names: Sequence[str] = ()) -> Iterator[Row]:
-        """Yield the players of groups: group, name, settings, number of games and network.
+        """Yield the players of groups: group, name, settings, numbers of games and network.
 
-        The network is the hash of its file, so that rows of another one do not count.
+        A player with `chunk` plays as many games at a time, so that processes share its games. The
+        network is the hash of its file, so that rows of another one do not count.
         """
         groups, networks = self.settings[measure], self.settings["networks"]
         for group in selected(groups, names):
             for plan in groups[group]:
-                games = {"games": plan["games"]} if measure == "scores" else {}
+                games = {key: plan[key] for key in ("games", "chunk") if key in plan}
                 for settings in _variants(plan):
                     player = {"player": plan.get("player", "mc-softmax"), "settings": settings}
                     cell = {"group": group, **player, **games}

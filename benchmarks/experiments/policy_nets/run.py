@@ -40,7 +40,7 @@ from afterstate.agents.training.workers import Workers
 from afterstate.envs.commands import parse, run_process
 from afterstate.envs.messages import listed
 from afterstate.leaderboard.row_files import Row
-from benchmarks.experiments.cells import fill, play_games
+from benchmarks.experiments.cells import play_cells, play_part
 from benchmarks.experiments.harness import check_options, copy_rows, results, train, write_log
 from benchmarks.experiments.policy_nets import report
 from benchmarks.experiments.policy_nets.settings import (
@@ -68,7 +68,7 @@ class Args:
     backend: Backend = "local"
     """Place of the processes: this machine, or a Ray cluster."""
     hours: Positive | None = None
-    """Hours after which no more networks begin to learn or play; by default there is no limit."""
+    """Hours after which no more networks or games begin; by default there is no limit."""
     games: Count | None = None
     """Games of table 2 for each network, at least 2; by default those of settings.json."""
     moves: Count | None = None
@@ -156,7 +156,7 @@ def trained_networks(args: Args) -> dict[tuple[int, int], Path]:
 
 def cells(args: Args) -> list[Row]:
     """Return the players of table 2: random moves, and networks with what they learned from."""
-    games = {"games": args.games or load_settings()["games"]}
+    games = {"games": args.games or load_settings()["games"], "chunk": load_settings()["chunk"]}
     rows: list[Row] = [{"player": "random", "settings": {"seed": 1}, **games}]
     for (layers, seed), file in trained_networks(args).items():
         metadata = nets.metadata(file)
@@ -174,20 +174,21 @@ def digest(metadata: Row) -> str:
     return hashlib.sha256(learner.encode()).hexdigest()[:12]
 
 
-def play_cell(args: Args, cell: Row) -> Row:
-    """Play the games of a player and return its row."""
+def play_cell(args: Args, cell: Row, seeds: range) -> Row:
+    """Play some games of a player and return their results."""
     if cell["player"] == "random":
-        return play_games(cell, agents.make("random", **cell["settings"]))
+        return play_part(cell, seeds, agents.make("random", **cell["settings"]))
     torch.set_num_threads(args.threads)
     file = network_file(args.runs, cell["settings"]["layers"], cell["settings"]["seed"])
-    row = play_games(cell, PolicyNetAgent(load(file, args.device)))
-    return {**row, "learning_seconds": nets.metadata(file).get("seconds")}
+    seconds = nets.metadata(file).get("seconds")
+    player = PolicyNetAgent(load(file, args.device))
+    return play_part(cell, seeds, player, learning_seconds=seconds)
 
 
 def play(args: Args) -> None:
     """Play the games of table 2."""
-    measure = partial(play_cell, args)
-    fill(args.out / report.GAMES, cells(args), measure, args.workers, args.hours)
+    path, play_some = args.out / report.GAMES, partial(play_cell, args)
+    play_cells(path, cells(args), play_some, args.workers, args.hours)
 
 
 def write_report(args: Args) -> None:

@@ -123,7 +123,8 @@ def test_loading_kernels_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(AlphaBetaAgent, "act", act)
     monkeypatch.setattr(cells, "play", fake)
     monkeypatch.setattr("time.process_time", lambda: clock[0])
-    row = run.play_cell(run.cell("any", depth=1, games=2))
+    cell = run.cell("any", depth=1, games=2)
+    row = cells.row_of([run.play_cell(cell, seeds) for seeds in cells.chunks(cell)], run.TILES)
     assert len(boards) == 1 and row["cpu_us_per_move"] == pytest.approx(1e6 / 1024, abs=0.06)
     assert row["reached"]["512"] == 1 and row["reached"]["1024"] == row["reached"]["2048"] == 0
 

@@ -1,0 +1,100 @@
+"""Games of players that are measured: their parts, and their rows after an interruption."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("scipy")
+
+from afterstate import agents
+from afterstate.agents.game2048.play import play
+from afterstate.agents.training.run import EVALUATION_SEED, summary
+from afterstate.agents.training.workers import ALONE, Workers
+from afterstate.envs import json_files
+from afterstate.leaderboard.row_files import Row
+from benchmarks.experiments.cells import chunks, name, play_cells, play_part, row_of
+
+CELLS: list[Row] = [
+    {"player": "alphabeta", "settings": {"depth": 1}, "games": 7, "chunk": 3},
+    {"player": "alphabeta", "settings": {"depth": 2}, "games": 4},
+]
+
+
+def player_of(cell: Row) -> Any:
+    """Return the player of a cell."""
+    return agents.make(cell["player"], **cell["settings"])
+
+
+def play_some(log: Path, cell: Row, seeds: range) -> Row:
+    """Play some games, and write their seeds to a log."""
+    json_files.append(log, [[seeds[0], len(seeds)]])
+    return play_part(cell, seeds, player_of(cell), bits=32)
+
+
+def interrupted(n: int, log: Path, cell: Row, seeds: range) -> Row:
+    """Play some games, until n parts have been played."""
+    if len(json_files.rows(log)) == n:
+        raise KeyboardInterrupt
+    return play_some(log, cell, seeds)
+
+
+def without_times(rows: list[Row]) -> list[Row]:
+    """Return rows without what depends on the machine."""
+    return [
+        {key: value for key, value in row.items() if key not in ("cpu_us_per_move", "machine")}
+        for row in rows
+    ]
+
+
+def test_chunks_have_all_seeds_once() -> None:
+    assert [len(each) for each in chunks(CELLS[0])] == [3, 3, 1]
+    seeds = [seed for each in chunks(CELLS[0]) for seed in each]
+    assert seeds == list(range(EVALUATION_SEED, EVALUATION_SEED + 7))
+    assert [len(each) for each in chunks(CELLS[1])] == [4]
+
+
+@pytest.mark.parametrize("workers", [ALONE, Workers(2)], ids=["one process", "two"])
+def test_rows_are_those_of_all_games(tmp_path: Path, workers: Workers) -> None:
+    path = tmp_path / "games.jsonl"
+    play_cells(path, CELLS, partial(play_some, tmp_path / "log"), workers, tiles=(16,))
+    rows = sorted(json_files.rows(path), key=lambda row: -row["games"])
+    for row, cell in zip(rows, CELLS, strict=True):
+        games = play(player_of(cell), cell["games"], EVALUATION_SEED)
+        expected = {**cell, **summary(games), "moves": int(games.n_moves.sum())}
+        expected["reached"] = {"16": float((games.max_tiles >= 16).mean()), **expected["reached"]}
+        expected |= {"seed": EVALUATION_SEED, "bits": 32}
+        assert {key: row[key] for key in expected} == expected
+        assert row["cpu_us_per_move"] > 0 and row["machine"]["numba"]
+    assert sorted(json_files.rows(tmp_path / "log")) == [
+        [EVALUATION_SEED + first, n] for first, n in ((0, 3), (0, 4), (3, 3), (6, 1))
+    ]
+    assert json_files.rows(tmp_path / "games.parts.jsonl") == []
+
+
+@pytest.mark.parametrize("n", range(5))
+def test_games_of_an_interrupted_player_are_kept(tmp_path: Path, n: int) -> None:
+    whole, path, log = tmp_path / "whole.jsonl", tmp_path / "games.jsonl", tmp_path / "log"
+    play_cells(whole, CELLS, partial(play_some, tmp_path / "other"), ALONE)
+    if n < 4:
+        with pytest.raises(KeyboardInterrupt):
+            play_cells(path, CELLS, partial(interrupted, n, log), ALONE)
+    for _ in range(2):
+        play_cells(path, CELLS, partial(play_some, log), ALONE)
+    assert len(json_files.rows(log)) == 4  # each part once
+    assert without_times(json_files.rows(path)) == without_times(json_files.rows(whole))
+
+
+def test_a_row_is_written_once_though_its_parts_are_still_there(tmp_path: Path) -> None:
+    path, log = tmp_path / "games.jsonl", tmp_path / "log"
+    parts = [play_some(log, CELLS[0], seeds) for seeds in chunks(CELLS[0])]
+    row = row_of(reversed(parts))
+    json_files.append(tmp_path / "games.parts.jsonl", parts)
+    for _ in range(2):  # killed before the row, and after it
+        play_cells(path, CELLS[:1], partial(play_some, log), ALONE)
+        assert json_files.rows(path) == [row] and name(row) == name(CELLS[0])
+        json_files.append(tmp_path / "games.parts.jsonl", parts)
+    assert len(json_files.rows(log)) == 3
