@@ -41,10 +41,14 @@ class Workers(NamedTuple):
             cluster.
         backend: `"local"` for processes of this machine, by joblib, or `"ray"` for those of the Ray
             cluster that this machine belongs to. Without one, Ray starts on this machine alone.
+        threads: processors that a call takes on a cluster.
+        memory: bytes that a call takes on a cluster; 0: as Ray decides.
     """
 
     jobs: int | None = 1
     backend: Backend = "local"
+    threads: int = 1
+    memory: int = 0
 
     def results(self, calls: Iterable[Call]) -> Generator[Any, None, None]:
         """Yield the results of calls in their order.
@@ -54,6 +58,7 @@ class Workers(NamedTuple):
         Raises:
             ImportError: joblib or Ray is not installed.
             OSError: a process was killed; one of a cluster, again and again.
+            ValueError: no machine of the cluster has the processors and the memory of a call.
         """
         yield from self._made(calls, is_ordered=True)
 
@@ -74,7 +79,7 @@ class Workers(NamedTuple):
 
     def _made(self, calls: Iterable[Call], is_ordered: bool) -> Iterator[Any]:
         if self.backend == "ray":
-            return _on_ray(iter(calls), self.jobs, is_ordered)
+            return _on_ray(iter(calls), self, is_ordered)
         return _here(calls, self.jobs or 1, is_ordered)
 
 
@@ -176,11 +181,13 @@ def _end_with(parent: int) -> None:
 # A cluster
 
 
-def _on_ray(calls: Iterator[Call], jobs: int | None, is_ordered: bool) -> Iterator[Any]:
+def _on_ray(calls: Iterator[Call], workers: Workers, is_ordered: bool) -> Iterator[Any]:
     """Yield the results of calls by a Ray cluster; the calls that are left end with the caller."""
     ray = _connected()
-    limit = jobs or max(1, int(ray.cluster_resources().get("CPU", 1)))
-    task = ray.remote(num_cpus=1, max_retries=RETRIES)(_call_in)
+    free = _free_for(workers, ray.nodes())
+    limit = workers.jobs or free
+    needed = {"num_cpus": workers.threads, "memory": workers.memory or None}
+    task = ray.remote(**needed, max_retries=RETRIES)(_call_in)
     numbered, next_number = enumerate(calls), 0
     running: dict[Any, int] = {}
     ended: dict[int, Any] = {}
@@ -211,6 +218,25 @@ def _connected() -> Any:
         raise ImportError(message) from error
     ray.init(ignore_reinit_error=True, include_dashboard=False, log_to_driver=False)
     return ray
+
+
+def _free_for(workers: Workers, nodes: Iterable[dict[str, Any]]) -> int:
+    """Return the number of calls that the machines of a cluster can make at a time.
+
+    Raises:
+        ValueError: it is 0, so that a call would wait for ever.
+    """
+    needed = {"CPU": workers.threads, "memory": workers.memory}
+    limit = sum(
+        min(int(node["Resources"].get(name, 0) // n) for name, n in needed.items() if n)
+        for node in nodes
+        if node["Alive"]
+    )
+    if not limit:
+        memory = f" and {workers.memory / 1e9:.1f} GB" if workers.memory else ""
+        each = f"{workers.threads} processors{memory}"
+        raise ValueError(f"the Ray cluster must have a machine with {each} for a call")
+    return limit
 
 
 def _call_in(call: Call, folder: str) -> Any:

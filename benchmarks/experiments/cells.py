@@ -73,6 +73,19 @@ def cost(row: Row) -> str:
     return f"{row['cpu_us_per_move']:,.0f}"
 
 
+def took(rows: Iterable[Row]) -> str:
+    """Return the core hours of players and the processors that they ran on, as a sentence.
+
+    Rows are of games or of searched positions; those without a time do not count.
+    """
+    every, hours = list(rows), 0.0
+    for row in every:
+        moves = row.get("moves", row.get("positions", 0) * row.get("seeds", 1))
+        hours += moves * row.get("cpu_us_per_move", 0) / 3.6e9
+    cpus = sorted({row["machine"]["cpu"] for row in every if "machine" in row})
+    return f"The players took {hours:.1f} core hours ({', '.join(cpus)})."
+
+
 def fill(
     path: Path,
     cells: Iterable[Row],

@@ -46,6 +46,7 @@ from benchmarks.experiments.cells import (
     name,
     play_cells,
     play_part,
+    took,
 )
 from benchmarks.experiments.harness import are_published, check_options, results
 
@@ -259,7 +260,12 @@ def write_report(out: Path) -> None:
     texts = [(HERE / name).read_text(encoding="utf-8").rstrip() for name in names]
     parts = ["# " + load_settings()["title"], *texts]
     parts += [f"## With {1e3 * load_settings()['reach']['settings']['seconds']:.0f} ms a move"]
-    parts += [reached_table(out), "## What each term contributes", f"![]({FIGURE})"]
+    parts += [
+        reached_table(out),
+        "## What each term contributes",
+        took(json_files.rows(out / GAMES)),
+    ]
+    parts += [f"![]({FIGURE})"]
     for tiles in SEARCHES:
         heading = title(tiles)
         parts += [f"## {heading[0].upper()}{heading[1:]}", table(out, by_evaluation(tiles))]

@@ -253,11 +253,21 @@ def correlations(experiment: Experiment, by_player: Mapping[str, Result]) -> str
     )
 
 
+def took(rows: Sequence[Row], curves: Curves) -> str:
+    """Return the hours of learning, and where rows have them core hours of play and processors."""
+    learned = [max((row.get("seconds", 0) for row in run), default=0) for run in curves.values()]
+    played = sum(row.get("seconds", 0) for row in rows)
+    every = [*rows, *(row for run in curves.values() for row in run)]
+    cpus = sorted({row["machine"]["cpu"] for row in every if "machine" in row})
+    text = f"Learning took {sum(learned) / 3600:.1f} hours"
+    text += f" and playing {played / 3600:.1f} core hours" * (played > 0)
+    return text + f" ({', '.join(cpus)})" * bool(cpus) + "."
+
+
 def page(experiment: Experiment, name: str, rows: Sequence[Row], curves: Curves) -> str:
     """Return the page of an experiment in Markdown, given the name of its settings file."""
     by_player = results(rows)
     n_draws = len({row["seed"] for row in rows})
-    seconds = sum(max((row.get("seconds", 0) for row in run), default=0) for run in curves.values())
     command = f"python -m benchmarks.experiments.daihinmin.run {name}"
     n_seeds = max((len(runs_of(name, by_player)) for name in experiment.players), default=1)
     repeats = f" --repeats {n_seeds}" if n_seeds > 1 else ""
@@ -267,8 +277,8 @@ def page(experiment: Experiment, name: str, rows: Sequence[Row], curves: Curves)
     sections = [
         f"# {experiment.title}",
         f"{experiment.paper}: {experiment.shows}.",
-        f"`{command} train --runs runs{repeats}`, then `{play}`, repeat this page; learning took "
-        f"{seconds / 3600:.1f} hours. {100 * len(rows):,} games: {n_draws:,} draws of five, who "
+        f"`{command} train --runs runs{repeats}`, then `{play}`, repeat this page. "
+        f"{took(rows, curves)} {100 * len(rows):,} games: {n_draws:,} draws of five, who "
         f"played {len(rows):,} sets of 100. ± is half of the 95% interval over draws, twice "
         "the standard error, also of the paper. Intervals and verdicts do not cover learning where "
         "a network learned once; with several runs they are over runs, by Student's distribution.",

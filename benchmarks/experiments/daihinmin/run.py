@@ -49,6 +49,7 @@ from afterstate.agents.training.workers import ALONE, Call, Workers
 from afterstate.envs import durable_files, json_files
 from afterstate.envs.commands import parse, run_process
 from afterstate.envs.daihinmin.rules import N_PLAYERS
+from afterstate.leaderboard.machine import machine
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments import harness
 from benchmarks.experiments.daihinmin import report
@@ -104,7 +105,7 @@ class Args:
     @property
     def workers(self) -> Workers:
         """The processes."""
-        return Workers(self.jobs, self.backend)
+        return Workers(self.jobs, self.backend, self.threads)
 
 
 # Training
@@ -179,7 +180,8 @@ def advance(
             durable_files.write(trainee.out / "players" / latest.name, latest.read_bytes())
         rows = [row for row in trainee.folder.rows() if row["generation"] == trainee.generation]
         if trainee.generation > 0 and not any("against_sample" in row for row in rows):
-            trainee.folder.add_row({**trainee.position(), **trainee.evaluate()})
+            of_machine = {"machine": {"cpu": machine()["cpu"]}}
+            trainee.folder.add_row({**trainee.position(), **trainee.evaluate(), **of_machine})
         if trainee.generation >= total or time.time() > end:
             return
         trainee.advance()
@@ -274,13 +276,23 @@ def play_sets(seated: Sequence[nn.Module | str], n_sets: int, seed: int, n_games
     return join(logs)
 
 
+def timed_draw(
+    players: Players, names: Sequence[str], n_sets: int, seed: int, n_games: int
+) -> list[Row]:
+    """Return the rows of `play_draw`; the first has the CPU time and the processor."""
+    start = time.process_time()
+    first, *others = play_draw(players, names, n_sets, seed, n_games)
+    seconds = round(time.process_time() - start, 2)
+    return [{**first, "seconds": seconds, "machine": {"cpu": machine()["cpu"]}}, *others]
+
+
 def draws(players: Players, n_draws: int, n_sets: int, first: int) -> Iterator[Call]:
     """Draw five players without replacement for each seed from the first on; yield their games."""
     for draw in range(first, n_draws):
         rng = np.random.default_rng([1, draw])
         names = [str(name) for name in rng.choice(list(players), N_PLAYERS, replace=False)]
         five = {name: players[name] for name in names}
-        yield partial(play_draw, five, names, n_sets, draw, GAMES)
+        yield partial(timed_draw, five, names, n_sets, draw, GAMES)
 
 
 def fingerprint(players: Players) -> str:

@@ -15,7 +15,7 @@ from afterstate.agents.training.commands import markdown
 from afterstate.envs import json_files
 from afterstate.leaderboard import figures
 from afterstate.leaderboard.row_files import Row
-from benchmarks.experiments.cells import cost, interval, latest, mean_text, score
+from benchmarks.experiments.cells import cost, interval, latest, mean_text, score, took
 from benchmarks.experiments.harness import INTERVALS, Estimate, are_published, over_runs
 from benchmarks.experiments.mc_softmax.settings import (
     HERE,
@@ -296,7 +296,11 @@ def write(study: Study) -> None:
     readings = texts.pop("readings.md")
     is_published = are_published(study.out, *FILES.values())
     parts = ["# " + study.settings["title"], *(texts.values() if is_published else ())]
-    parts += [*player_sections(study), *learner_sections(study), readings]
+    players = player_sections(study)
+    if players:
+        files = (FILES["regrets"], FILES["scores"])
+        parts.append(took([row for file in files for row in json_files.rows(study.out / file)]))
+    parts += [*players, *learner_sections(study), readings]
     path = study.out / "README.md"
     path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     print(f"written: {path}")

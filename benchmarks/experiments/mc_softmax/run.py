@@ -99,7 +99,7 @@ class Args:
     @property
     def workers(self) -> Workers:
         """The processes."""
-        return Workers(self.jobs, self.backend)
+        return Workers(self.jobs, self.backend, self.threads)
 
     @property
     def study(self) -> Study:

@@ -90,7 +90,7 @@ class Args:
     @property
     def workers(self) -> Workers:
         """The processes."""
-        return Workers(self.jobs, self.backend)
+        return Workers(self.jobs, self.backend, self.threads)
 
 
 def n_moves(args: Args) -> float:

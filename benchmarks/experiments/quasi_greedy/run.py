@@ -156,11 +156,12 @@ def play(experiment: Experiment, args: Args, path: Path) -> None:
     plan = playing.make_plan(experiment, args.scale, args.points, games, args.search_at)
     tasks = missing(experiment, plan, args, path)
     jobs = min(args.jobs, len(tasks))
+    memory = 1e9 * args.memory if args.memory else experiment.bytes_per_run()
     if args.backend == "local":
-        check_memory(1e9 * args.memory if args.memory else experiment.bytes_per_run(), jobs)
+        check_memory(memory, jobs)
     folder = args.out / IN_PROGRESS
     calls = [partial(playing.play, *task, args.threads, folder) for task in tasks]
-    workers = Workers(max(1, jobs), args.backend)
+    workers = Workers(max(1, jobs), args.backend, args.threads, int(memory))
     for played in results(calls, workers, args.hours, "runs", save=True):
         rows.add(path, played)
         shutil.rmtree(playing.folder_of(folder, played[0], plan), ignore_errors=True)

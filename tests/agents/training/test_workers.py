@@ -18,7 +18,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from afterstate.agents.training.workers import Workers, _watch
+from afterstate.agents.training.workers import Workers, _free_for, _watch
 from afterstate.envs import json_files
 
 pytest.importorskip("joblib")
@@ -194,6 +194,29 @@ def test_a_call_of_a_killed_worker_is_made_again_and_no_result_lost_or_doubled(
     assert len({each.node for each in in_order}) == cluster.n_nodes == 2
     again = list(Workers(2, "ray").as_they_end(calls))
     assert sorted(each.number for each in again) == list(range(12))
+
+
+def test_a_cluster_makes_as_many_calls_as_have_room() -> None:
+    nodes = [
+        {"Alive": alive, "Resources": {"CPU": n_cores, "memory": gigabytes * 1e9}}
+        for n_cores, gigabytes, alive in ((8.0, 16.0, True), (3.0, 64.0, True), (64.0, 99.0, False))
+    ]
+    nodes.append({"Alive": True, "Resources": {"memory": 9e9}})  # gives no processor to calls
+    free = {
+        (threads, gigabytes): _free_for(Workers(threads=threads, memory=gigabytes), nodes)
+        for threads, gigabytes in ((1, 0), (2, 0), (1, 5 * 10**9), (4, 10**9))
+    }
+    assert list(free.values()) == [11, 5, 6, 2]
+    message = r"^the Ray cluster must have a machine with 2 processors and 70.0 GB for a call$"
+    with pytest.raises(ValueError, match=message):
+        _free_for(Workers(threads=2, memory=70 * 10**9), nodes)
+
+
+@pytest.mark.slow
+def test_a_call_that_no_machine_has_room_for_is_an_error(cluster: Cluster) -> None:
+    with pytest.raises(ValueError, match="must have a machine with 2 processors"):
+        list(Workers(cluster.n_nodes, "ray", threads=2).results([partial(abs, -1)]))
+    assert list(Workers(1, "ray", memory=1 << 20).results([partial(abs, -1)])) == [1]
 
 
 def fail(number: int) -> None:

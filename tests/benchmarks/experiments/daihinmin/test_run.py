@@ -164,7 +164,7 @@ def test_a_claim_is_compared_with_its_interval() -> None:
 
 
 def test_the_page_counts_draws() -> None:
-    curves: report.Curves = {
+    curves: dict[str, list[Row]] = {
         "x": [{"seconds": 60.0}, {"seconds": 3600.0}],
         "y": [{"seconds": 720.0}],
     }
@@ -172,7 +172,12 @@ def test_the_page_counts_draws() -> None:
     assert "1,200 games: 3 draws of five, who played 12 sets of 100" in text
     command = "`python -m benchmarks.experiments.daihinmin.run tiny"
     assert f"{command} train --runs runs`, then {command} play --runs runs --draws 3`" in text
-    assert "learning took 1.2 hours" in text
+    assert "Learning took 1.2 hours. " in text
+    rows = correlated(3, 4, seed=1)
+    rows[0] |= {"seconds": 5400.0, "machine": {"cpu": "One"}}
+    curves["y"][0]["machine"] = {"cpu": "Other"}
+    text = report.page(EXPERIMENT, "tiny", rows, curves)
+    assert "Learning took 1.2 hours and playing 1.5 core hours (One, Other). " in text
 
 
 def test_an_outlier_shows_in_the_correlations_without_one_network() -> None:
@@ -303,7 +308,9 @@ def test_networks_of_several_seeds_play_and_their_runs_are_compared(
         )
         path = tiny / "results" / "tiny.jsonl"
         path = path.rename(tiny / f"{jobs}.jsonl")
-    assert (tiny / "1.jsonl").read_bytes() == (tiny / "2.jsonl").read_bytes()
+    played = [json_files.rows(tiny / f"{jobs}.jsonl") for jobs in (1, 2)]
+    assert all(row.pop("seconds") > 0 for rows in played for row in rows if "seconds" in row)
+    assert played[0] == played[1]
     by_player = report.results(json_files.rows(tiny / "1.jsonl"))
     assert {"small", "small, seed 2"} <= set(by_player)
     points = [by_player[name].points for name in ("small", "small, seed 2")]
@@ -381,7 +388,7 @@ def test_generations_that_play_stay_after_the_pool_has_dropped_them(tiny: Path) 
 
 
 def test_an_incomplete_draw_is_played_again(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "play_draw", lambda players, names, n, seed, games: two_sets(seed))
+    monkeypatch.setattr(run, "timed_draw", lambda players, names, n, seed, games: two_sets(seed))
     players, path = {name: name for name in NAMES}, tiny / "results" / "tiny.jsonl"
     run.play(EXPERIMENT, players, 3, path)
     complete = path.read_text()
@@ -404,7 +411,9 @@ def test_searches_play_in_the_draws_too() -> None:
     assert [sum(row["points"]) for row in rows] == [45, 45]
     known = [[error is not None for error in row["squared_error"]] for row in rows]
     assert known == 2 * [[False, True, True, False, False]]
-    assert run.play_draw(players, list(players), 2, 7, 3) == rows
+    first, second = run.timed_draw(players, list(players), 2, 7, 3)
+    assert first.pop("seconds") > 0 and first.pop("machine")["cpu"]
+    assert [first, second] == rows
     searched = run.fingerprint(players)
     assert searched != run.fingerprint(players | {"MC": "mc,playouts=6"})
 
@@ -412,7 +421,7 @@ def test_searches_play_in_the_draws_too() -> None:
 def test_a_file_has_draws_of_the_same_players_only(
     tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "play_draw", lambda players, names, n, seed, games: two_sets(seed))
+    monkeypatch.setattr(run, "timed_draw", lambda players, names, n, seed, games: two_sets(seed))
     path = tiny / "results" / "tiny.jsonl"
     players: dict[str, Any] = {name: name for name in NAMES} | {"net": nn.Linear(2, 2)}
     run.play(EXPERIMENT, players, 1, path)
