@@ -260,8 +260,9 @@ def took(rows: Sequence[Row], curves: Curves) -> str:
     every = [*rows, *(row for run in curves.values() for row in run)]
     cpus = sorted({row["machine"]["cpu"] for row in every if "machine" in row})
     text = f"Learning took {sum(learned) / 3600:.1f} hours"
-    text += f" and playing {played / 3600:.1f} core hours" * (played > 0)
-    return text + f" ({', '.join(cpus)})" * bool(cpus) + "."
+    if played:
+        text += f" and playing {played / 3600:.1f} core hours"
+    return f"{text} ({', '.join(cpus)})." if cpus else f"{text}."
 
 
 def page(experiment: Experiment, name: str, rows: Sequence[Row], curves: Curves) -> str:

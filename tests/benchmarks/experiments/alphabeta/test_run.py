@@ -33,7 +33,8 @@ from afterstate.envs import json_files
 from afterstate.envs.game2048.rules import afterstates, from_text, largest, table
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments import cells
-from benchmarks.experiments.alphabeta import run
+from benchmarks.experiments.alphabeta import report, run
+from benchmarks.experiments.alphabeta.settings import SEARCHES, SETTINGS, Study
 from benchmarks.experiments.cells import name
 from benchmarks.speed import alphabeta as speed_alphabeta
 from benchmarks.speed.alphabeta import Answer, Pass, Program
@@ -41,16 +42,19 @@ from benchmarks.speed.alphabeta import Answer, Pass, Program
 # Settings
 
 
+STUDY = Study(json_files.read(SETTINGS), report.HERE)
+
+
 def test_all_players_can_be_made() -> None:
-    assert tuple(run.SEARCHES) == TILES
-    for cell in run.cells():
+    assert tuple(SEARCHES) == TILES
+    for cell in STUDY.cells():
         assert cell["player"] == "alphabeta" and cell["games"] > 1  # one game has no interval
         assert AlphaBetaSettings(**cell["settings"]).depth
 
 
 def test_no_player_plays_twice() -> None:
-    names = [name(cell) for cell in run.cells()]
-    parts = [*map(run.by_evaluation, TILES), run.by_depth()]
+    names = [name(cell) for cell in STUDY.cells()]
+    parts = [*map(STUDY.by_evaluation, TILES), STUDY.by_depth()]
     assert len(set(names)) == len(names) < sum(map(len, parts))
     assert set(names) == {name(cell) for part in parts for cell in part.values()}
 
@@ -65,8 +69,15 @@ class Tiny:
         self.results, self.settings = folder / "results", settings
 
     def main(self, *arguments: str) -> None:
-        """Run the command, with its results in this folder."""
-        run.main([*arguments, "--out", str(self.results)])
+        """Run the command with these settings, and its results in this folder."""
+        file = self.results.with_name("settings.json")
+        file.write_text(json.dumps(self.settings))
+        run.main([*arguments, "--settings", str(file), "--out", str(self.results)])
+
+    @property
+    def study(self) -> Study:
+        """Return the settings and the folder of the results."""
+        return Study(self.settings, self.results)
 
     def rows(self) -> list[Row]:
         """Return the rows of the players."""
@@ -84,22 +95,21 @@ class Tiny:
 
 
 @pytest.fixture
-def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tiny:
+def tiny(tmp_path: Path) -> Tiny:
     """Players with two games at depth 1, and one of them at depth 2."""
-    settings = run.load_settings()
+    settings = json_files.read(SETTINGS)
     settings["terms"] = {tiles: {"depth": 1, "games": 2} for tiles in TILES}
     settings["evaluations"] = {"all": {}, "without monotonicity": {"monotonicity": 0}}
     settings["depths"] = {"annoying": {"1": 2, "2": 3}, "any": {}, "chance": {"1": 2}}
     settings["reach"] = {"settings": {"seconds": 0.01}, "tile": 64, "games": 3}
-    monkeypatch.setattr(run, "load_settings", lambda: settings)
     return Tiny(tmp_path, settings)
 
 
 def test_rows_are_the_summaries_of_the_players_games(tiny: Tiny) -> None:
     tiny.main("play")
     rows = tiny.rows()
-    assert len(rows) == len(run.cells()) == 7
-    for row, cell in zip(rows, run.cells(), strict=True):
+    assert len(rows) == len(tiny.study.cells()) == 7
+    for row, cell in zip(rows, tiny.study.cells(), strict=True):
         games = play(agents.make("alphabeta", **cell["settings"]), cell["games"], EVALUATION_SEED)
         expected = {**cell, **summary(games), "moves": int(games.n_moves.sum())}
         low = {"512": (games.max_tiles >= 512).mean(), "1024": (games.max_tiles >= 1024).mean()}
@@ -123,8 +133,8 @@ def test_loading_kernels_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(AlphaBetaAgent, "act", act)
     monkeypatch.setattr(cells, "play", fake)
     monkeypatch.setattr("time.process_time", lambda: clock[0])
-    cell = run.cell("any", depth=1, games=2)
-    row = cells.row_of([run.play_cell(cell, seeds) for seeds in cells.chunks(cell)], run.TILES)
+    cell = STUDY.cell("any", depth=1, games=2)
+    row = cells.row_of([run.play_cell(cell, seeds) for seeds in cells.chunks(cell)], report.TILES)
     assert len(boards) == 1 and row["cpu_us_per_move"] == pytest.approx(1e6 / 1024, abs=0.06)
     assert row["reached"]["512"] == 1 and row["reached"]["1024"] == row["reached"]["2048"] == 0
 
@@ -194,14 +204,14 @@ def test_games_with_a_limit_of_time_do_not_share_processors(
 
 
 def test_lost_games_are_counted_as_such(tiny: Tiny) -> None:
-    assert run.reached_table(tiny.results) == "No games yet."
+    assert report.reached_section(tiny.study) == ["## With 10 ms a move", "No games yet."]
     tiny.results.mkdir()
-    row = {"seconds": 0.01, "ms_per_move": 21.0, "cpu_ms_per_move": 20.0}
+    row = {"seconds": 0.01, "ms_per_move": 21.0, "cpu_ms_per_move": 20.0, "machine": {"cpu": "One"}}
     games = [{**row, "seed": i, "max_tile": 32 << (i > 0), "moves": 900} for i in range(4)]
     games.append({**games[0], "seconds": 0.1})  # of other settings
     json_files.append(tiny.results / "reached.jsonl", games)
-    table = run.reached_table(tiny.results)
-    assert table.splitlines()[-1] == "| 4 | 3 | 75 (30 to 95) | 900 | 21 | 20 | 0.0 |"
+    table = report.reached_section(tiny.study)[1]
+    assert table.splitlines()[-1] == "| 4 | 3 | 75 (30 to 95) | 900 | 21 | 20 | 0.0 | One |"
 
 
 # Report
@@ -220,19 +230,19 @@ HEAD = (
 
 
 def test_tables_have_rates_with_their_intervals(tiny: Tiny) -> None:
-    tiny.write(run.by_evaluation("any"), [0.9, 0.9])
-    tiny.write(run.by_evaluation("any"), [0.5, 0.0])  # the latest rows count
-    assert run.table(tiny.results, run.by_evaluation("any")) == HEAD + (
+    tiny.write(tiny.study.by_evaluation("any"), [0.9, 0.9])
+    tiny.write(tiny.study.by_evaluation("any"), [0.5, 0.0])  # the latest rows count
+    assert report.table(tiny.study, tiny.study.by_evaluation("any")) == HEAD + (
         "| all | 100 | 5,000 ± 506 | 100.0 | 75.0 | 50.0 (40 to 60) | 25.0 | 1,235 | 78 |\n"
         "| without monotonicity | 100 | 0 ± 0 | 100.0 | 50.0 | 0.0 (0 to 4) | 0.0 | 1,235 | 78 |"
     )
-    assert run.table(tiny.results, run.by_evaluation("chance")) + "\n" == HEAD
+    assert report.table(tiny.study, tiny.study.by_evaluation("chance")) + "\n" == HEAD
 
 
 def test_rates_are_drawn_with_their_intervals(tiny: Tiny, figures: dict[str, Any]) -> None:
-    tiny.write(run.by_evaluation("annoying"), [0.5, 0.0])
-    tiny.write(dict([*run.by_evaluation("chance").items()][1:]), [1.0])
-    run.draw_rates(tiny.results)
+    tiny.write(tiny.study.by_evaluation("annoying"), [0.5, 0.0])
+    tiny.write(dict([*tiny.study.by_evaluation("chance").items()][1:]), [1.0])
+    report.draw_rates(tiny.study)
     (axes,) = figures["rate_2048.svg"].axes
     drawn = {line.get_label(): line for line in axes.containers}
     points = {label: line[0].get_xydata().tolist() for label, line in drawn.items()}
@@ -251,8 +261,8 @@ def test_a_report_is_the_same_for_the_same_rows(
     tiny: Tiny, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tiny.main("report")  # without rows
-    tiny.write(run.by_evaluation("annoying"), [0.5, 0.25])
-    tiny.write(run.by_depth(), [0.5, 0.75, 0.25])
+    tiny.write(tiny.study.by_evaluation("annoying"), [0.5, 0.25])
+    tiny.write(tiny.study.by_depth(), [0.5, 0.75, 0.25])
     texts = []
     for _ in range(2):
         tiny.main("report")
@@ -272,7 +282,7 @@ def test_a_report_is_the_same_for_the_same_rows(
         "All four terms, by depth",
         "Readings",
     ]
-    assert "![](rate_2048.svg)" in text and run.table(tiny.results, run.by_depth()) in text
+    assert "![](rate_2048.svg)" in text and report.table(tiny.study, tiny.study.by_depth()) in text
     assert "| minimax over the heuristic's worst tiles, depth 2 |" in text
 
 

@@ -1,0 +1,135 @@
+"""Tables and the figure of the experiments with 2048-AI."""
+
+from __future__ import annotations
+
+from matplotlib import pyplot as plt
+from scipy.stats import binomtest
+
+from afterstate.agents.training.commands import markdown
+from afterstate.envs import json_files
+from afterstate.leaderboard import figures
+from afterstate.leaderboard.row_files import Row
+from benchmarks.experiments.alphabeta.settings import HERE, SEARCHES, Players, Study
+from benchmarks.experiments.cells import cost, latest, mean_text, name, took
+from benchmarks.experiments.harness import are_published
+
+GAMES, REACHED, FIGURE = "games.jsonl", "reached.jsonl", "rate_2048.svg"
+"""Files of the results."""
+
+TILES = (512, 1024, 2048, 4096)
+"""Tiles whose rates are reported."""
+
+
+def write(study: Study) -> None:
+    """Write the page and the figure of the rows that a folder has.
+
+    The text is about the published rows, and left out with others.
+    """
+    study.out.mkdir(parents=True, exist_ok=True)
+    names = ("text.md", "verdicts.md") if are_published(study.out, GAMES) else ()
+    texts = [(HERE / name).read_text(encoding="utf-8").rstrip() for name in names]
+    parts = ["# " + study.settings["title"], *texts, *reached_section(study)]
+    parts += ["## What each term contributes", took(json_files.rows(study.out / GAMES))]
+    parts.append(f"![]({FIGURE})")
+    for tiles in SEARCHES:
+        heading = study.title(tiles)
+        parts.append(f"## {heading[0].upper()}{heading[1:]}")
+        parts.append(table(study, study.by_evaluation(tiles)))
+    parts += ["## All four terms, by depth", table(study, study.by_depth())]
+    parts.append((HERE / "readings.md").read_text(encoding="utf-8").rstrip())
+    draw_rates(study)
+    path = study.out / "README.md"
+    path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    print(f"written: {path}")
+
+
+# Games with a limit of time
+
+
+def reached_rows(study: Study) -> list[Row]:
+    """Return the rows of the games with the limit of time of the settings."""
+    options = study.settings["reach"]["settings"].items()
+    return [row for row in json_files.rows(study.out / REACHED) if options <= row.items()]
+
+
+def reached_section(study: Study) -> list[str]:
+    """Return the section of the games with a limit of time."""
+    limit = 1e3 * study.settings["reach"]["settings"]["seconds"]
+    rows = reached_rows(study)
+    return [f"## With {limit:.0f} ms a move", reached_table(study, rows) if rows else "No games yet."]
+
+
+def reached_table(study: Study, rows: list[Row]) -> str:
+    """Return the table of the games with a limit of time, of all and of those that are lost."""
+    tile, moves = study.settings["reach"]["tile"], sum(row["moves"] for row in rows)
+    n_reached = sum(row["max_tile"] >= tile for row in rows)
+    share, low, high = share_of(n_reached, len(rows))
+    passed, took = (
+        sum(row["moves"] * row[name] for row in rows) / moves
+        for name in ("ms_per_move", "cpu_ms_per_move")
+    )
+    cells = {
+        "games": f"{len(rows)}",
+        f"reach {tile}": f"{n_reached}",
+        "%": f"{share:.0f} ({low:.0f} to {high:.0f})",
+        "moves per game": f"{moves / len(rows):,.0f}",
+        "ms per move": f"{passed:.0f}",
+        "of CPU time": f"{took:.0f}",
+        "core hours": f"{moves * took / 3.6e6:.1f}",
+        "processor": ", ".join(sorted({row["machine"]["cpu"] for row in rows})),
+    }
+    return markdown(list(cells), [list(cells.values())])
+
+
+def share_of(n: int, n_games: int) -> tuple[float, float, float]:
+    """Return the share of n games and the ends of its 95% interval (Wilson), in percent."""
+    ends = binomtest(n, n_games).proportion_ci(method="wilson")
+    return 100 * n / n_games, 100 * ends.low, 100 * ends.high
+
+
+# Games to the end
+
+
+def rows_of(study: Study, players: Players) -> dict[str, Row]:
+    """Return the latest row of each player that has one, by the player's label."""
+    labels = {name(cell): label for label, cell in players.items()}
+    return {labels[name(row)]: row for row in latest(study.out / GAMES, players.values())}
+
+
+def rate(row: Row) -> tuple[float, float, float]:
+    """Return the rate of 2048 and the ends of its 95% interval (Wilson), in percent."""
+    return share_of(round(row["reached"]["2048"] * row["n_games"]), row["n_games"])
+
+
+def table(study: Study, players: Players) -> str:
+    """Return the table of the players that have rows."""
+    rates = [f"{tile}, %" for tile in TILES]
+    head = ["", "games", "mean score", *rates, "moves per game", "CPU time per move (µs)"]
+    body = []
+    for label, row in rows_of(study, players).items():
+        shares = {tile: f"{100 * row['reached'][str(tile)]:.1f}" for tile in TILES}
+        _, low, high = rate(row)
+        shares[2048] += f" ({low:.0f} to {high:.0f})"
+        moves = f"{row['moves'] / row['n_games']:,.0f}"
+        games = str(row["n_games"])
+        body.append([label, games, mean_text(row), *shares.values(), moves, cost(row)])
+    return markdown(head, body)
+
+
+def draw_rates(study: Study) -> None:
+    """Draw the rates of 2048 by evaluation, with their intervals."""
+    names = list(study.settings["evaluations"])
+    _, axes = plt.subplots(figsize=(7, 5.5))
+    for i, tiles in enumerate(SEARCHES):
+        played = rows_of(study, study.by_evaluation(tiles))
+        heights = [names.index(evaluation) + 0.2 * (i - 1) for evaluation in played]
+        rates = [rate(row) for row in played.values()]
+        spreads = [[r - low for r, low, _ in rates], [high - r for r, _, high in rates]]
+        means = [mean for mean, _, _ in rates]
+        axes.errorbar(means, heights, xerr=spreads, fmt="o", capsize=3, label=study.title(tiles))
+    axes.set(xlabel="games that reach 2048, %", xlim=(-2, 102))
+    axes.set_yticks(range(len(names)), names)
+    axes.invert_yaxis()
+    axes.grid(axis="x", alpha=0.3)
+    axes.legend()
+    figures.save(axes.figure, study.out / FIGURE)
