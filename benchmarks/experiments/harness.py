@@ -50,6 +50,24 @@ def check_options(args: Any, commands: Mapping[str, Sequence[str]]) -> None:
             raise ValueError(f"--{option} is for {listed(using)}, got {args.command}")
 
 
+def settings_file(name: str, folder: Path) -> Path:
+    """Return the settings file of an experiment, by its name or a path `NAME.json`.
+
+    Args:
+        name: the experiment.
+        folder: the settings files of all experiments with a name.
+
+    Raises:
+        ValueError: there is no experiment of this name.
+    """
+    if name.endswith(".json"):
+        return Path(name)
+    files = {path.stem: path for path in sorted(folder.glob("*.json"))}
+    if name not in files:
+        raise ValueError(f"name must be {', '.join(files)} or a file NAME.json, got {shown(name)}")
+    return files[name]
+
+
 def selected(every: Iterable[str], only: Sequence[str] = ()) -> list[str]:
     """Return the names that `--only` has, in the order of all; by default all of them.
 

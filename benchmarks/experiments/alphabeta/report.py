@@ -56,7 +56,8 @@ def reached_section(study: Study) -> list[str]:
     """Return the section of the games with a limit of time."""
     limit = 1e3 * study.settings["reach"]["settings"]["seconds"]
     rows = reached_rows(study)
-    return [f"## With {limit:.0f} ms a move", reached_table(study, rows) if rows else "No games yet."]
+    text = reached_table(study, rows) if rows else "No games yet."
+    return [f"## With {limit:.0f} ms a move", text]
 
 
 def reached_table(study: Study, rows: list[Row]) -> str:

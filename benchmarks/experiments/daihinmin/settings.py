@@ -9,7 +9,7 @@ from typing import Any
 from afterstate.agents import config
 from afterstate.agents.config import Count, Share, Whole, from_dict, settings
 from afterstate.agents.daihinmin.learning.rank_runs import RankRun
-from afterstate.envs.messages import shown
+from benchmarks.experiments.harness import settings_file
 
 FOLDER = Path(__file__).parent
 
@@ -132,9 +132,4 @@ def read(name: str) -> Experiment:
         OSError: its file cannot be read.
         ValueError: there is none, or the file has unknown, missing or wrong settings.
     """
-    if name.endswith(".json"):
-        return config.read(Path(name), Experiment)
-    names = sorted(path.stem for path in FOLDER.glob("*.json"))
-    if name not in names:
-        raise ValueError(f"name must be {', '.join(names)} or a file NAME.json, got {shown(name)}")
-    return config.read(FOLDER / f"{name}.json", Experiment)
+    return config.read(settings_file(name, FOLDER), Experiment)

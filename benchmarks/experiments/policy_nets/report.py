@@ -32,8 +32,8 @@ from benchmarks.experiments.policy_nets import analysis, drawing, logs, tables
 from benchmarks.experiments.policy_nets.analysis import PAPER_BOARDS
 from benchmarks.experiments.policy_nets.settings import (
     HERE,
+    Study,
     label,
-    load_settings,
     network_file,
     published_filters,
 )
@@ -58,11 +58,11 @@ Networks = Mapping[int, nn.Module]
 # The page
 
 
-def write(out: Path, networks: Networks, runs: Path, moves: float) -> None:
+def write(study: Study, networks: Networks, runs: Path, moves: float) -> None:
     """Write the page and its pictures.
 
     Args:
-        out: the folder of the rows of games, which is written to.
+        study: the settings, and the folder of the rows of games, which is written to.
         networks: at least two, one of 2 or 5 layers among them.
         runs: the folder of their runs and of the log.
         moves: number of moves that they learned from.
@@ -73,13 +73,13 @@ def write(out: Path, networks: Networks, runs: Path, moves: float) -> None:
     """
     if len(networks) < 2 or not {2, 5} & set(networks):
         raise ValueError("the tables need two networks, k = 2 or 5 among them")
+    published, out = study.settings["published"], study.out
     if not (out / GAMES).exists():
         raise ValueError(f"{out / GAMES} is not there: `play` first")
-    published = load_settings()["published"]
     durable_files.write(out / LOG, (runs / "moves.json").read_bytes())
     weights = {label(layers): analysis.first_layer(net) for layers, net in networks.items()}
     drawing.draw_weights(weights, out / "weights.svg")
-    parts = introduction(out, moves)
+    parts = introduction(study, moves)
     parts |= {
         "Table 2: scores": table_2(out, published),
         "Table 3: filters of the first layer": table_3(out, networks) + "\n\n![](filters.png)",
@@ -93,18 +93,18 @@ def write(out: Path, networks: Networks, runs: Path, moves: float) -> None:
     write_page(out, parts)
 
 
-def renew(out: Path) -> None:
+def renew(study: Study) -> None:
     """Write those sections of the page again that need no other networks than the pretrained.
 
     Raises:
         OSError: a file cannot be read or written.
     """
+    published, out = study.settings["published"], study.out
     page = (out / "README.md").read_text(encoding="utf-8").rstrip()
     first, *others = page.removeprefix("# ").split("\n\n## ")
     parts = dict(part.split("\n\n", 1) for part in (first, *others))
-    published = load_settings()["published"]
     pretrained = {layers: load(file) for layers, file in PRETRAINED.items()}
-    new = introduction(out, load_settings()["moves"])
+    new = introduction(study, study.settings["moves"])
     new |= {"Table 2: scores": table_2(out, published)}
     new |= contribution_sections(pretrained, published) | readings()
     write_page(out, parts | new)
@@ -117,9 +117,9 @@ def write_page(out: Path, parts: Mapping[str, str]) -> None:
     print(f"written: {out / 'README.md'}")
 
 
-def introduction(out: Path, moves: float) -> dict[str, str]:
+def introduction(study: Study, moves: float) -> dict[str, str]:
     """Return the title with the text of the page, and the verdicts."""
-    log = json_files.read(out / LOG)
+    log = json_files.read(study.out / LOG)
     (player,) = log["players"]
     text = (HERE / "text.md").read_text(encoding="utf-8").rstrip()
     text = text.format(
@@ -128,8 +128,8 @@ def introduction(out: Path, moves: float) -> dict[str, str]:
         games=f"{player['games']:,}",
         score=f"{player['mean_score']:,.0f}",
     )
-    parts = {load_settings()["title"]: text}
-    if are_published(out, GAMES):
+    parts = {study.settings["title"]: text}
+    if are_published(study.out, GAMES):
         parts["What agrees"] = (HERE / "verdicts.md").read_text(encoding="utf-8").rstrip()
     return parts
 

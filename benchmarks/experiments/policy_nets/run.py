@@ -6,15 +6,15 @@
     python -m benchmarks.experiments.policy_nets.run report
     python -m benchmarks.experiments.policy_nets.run renew
 
-`log` writes the play log. `train` trains the networks of `settings.json` on it, each in a folder of
-`--runs`, or only those of `--layers`, with `--repeats` each with several seeds, and copies their
-rows to `learning.jsonl` in `benchmarks/results/experiments/policy_nets`, or in `--out`. `play`
-plays the games of table 2 with the trained networks that have no row, and appends a row for each to
-`games.jsonl` there. All three continue where they were interrupted. `report` plays games with the
-network that has the most layers, for the positions of section 6 and the probes, and writes tables
-and pictures with the published values to `README.md` there, by the networks of the first seed.
-`renew` writes the text, table 2 and tables 4 to 7 of that page again, by the rows of games and the
-pretrained networks.
+`log` writes the play log. `train` trains the networks of `settings.json`, or of `--settings`, on
+it, each in a folder of `--runs`, or only those of `--layers`, with `--repeats` each with several
+seeds, and copies their rows to `learning.jsonl` in `benchmarks/results/experiments/policy_nets`, or
+in `--out`. `play` plays the games of table 2 with the trained networks that have no row, and
+appends a row for each to `games.jsonl` there. All three continue where they were interrupted.
+`report` plays games with the network that has the most layers, for the positions of section 6 and
+the probes, and writes tables and pictures with the published values to `README.md` there, by the
+networks of the first seed. `renew` writes the text, table 2 and tables 4 to 7 of that page again,
+by the rows of games and the pretrained networks.
 
 With `--moves 6e8` all commands take as many moves as the paper; with `--device cuda` networks learn
 and play on a GPU.
@@ -37,6 +37,7 @@ from afterstate.agents import nets
 from afterstate.agents.config import Backend, Count, Jobs, Positive, settings
 from afterstate.agents.game2048.values.policy_net import PolicyNetAgent, load
 from afterstate.agents.training.workers import Workers
+from afterstate.envs import json_files
 from afterstate.envs.commands import parse, run_process
 from afterstate.envs.messages import listed
 from afterstate.leaderboard.row_files import Row
@@ -45,7 +46,8 @@ from benchmarks.experiments.harness import check_options, copy_rows, results, tr
 from benchmarks.experiments.policy_nets import report
 from benchmarks.experiments.policy_nets.settings import (
     RESULTS,
-    load_settings,
+    SETTINGS,
+    Study,
     network_file,
     run_folder,
 )
@@ -77,13 +79,15 @@ class Args:
     """Device of the networks."""
     threads: Count = 1
     """CPU threads of each process."""
+    settings: Path = SETTINGS
+    """File of the settings of log, networks, games and learner."""
     out: Path = RESULTS
     """Folder of rows, page and pictures."""
 
     def __post_init__(self) -> None:
         if self.games == 1:
             raise ValueError("games must be >= 2, got 1")
-        known = load_settings()["layers"]
+        known = self.study.settings["layers"]
         if unknown := [layers for layers in self.layers if layers not in known]:
             raise ValueError(f"layers must be of {listed(known)}, got {unknown[0]}")
 
@@ -92,15 +96,20 @@ class Args:
         """The processes."""
         return Workers(self.jobs, self.backend, self.threads)
 
+    @property
+    def study(self) -> Study:
+        """The settings, and the folder of the results."""
+        return Study(json_files.read(self.settings), self.out)
+
 
 def n_moves(args: Args) -> float:
     """Return the number of moves that networks learn from."""
-    return float(args.moves or load_settings()["moves"])
+    return float(args.moves or args.study.settings["moves"])
 
 
 def log(args: Args) -> None:
     """Write the log that networks learn from."""
-    options = {**load_settings()["log"], "jobs": args.jobs, "backend": args.backend}
+    options = {**args.study.settings["log"], "jobs": args.jobs, "backend": args.backend}
     if args.moves is not None:
         options["moves"] = args.moves
     write_log(args.runs / "moves.npy", options)
@@ -111,7 +120,7 @@ def train_networks(args: Args) -> None:
     calls = [
         partial(train_network, args, layers, seed)
         for seed in range(1, args.repeats + 1)
-        for layers in args.layers or load_settings()["layers"]
+        for layers in args.layers or args.study.settings["layers"]
     ]
     path = args.out / report.LEARNING
     for key in results(calls, args.workers, args.hours, "networks", save=True):
@@ -120,7 +129,7 @@ def train_networks(args: Args) -> None:
 
 def train_network(args: Args, layers: int, seed: int) -> Row:
     """Train a network in its folder, and return its layers and seed."""
-    learner = {**load_settings()["learner"], "decay": n_moves(args)}
+    learner = {**args.study.settings["learner"], "decay": n_moves(args)}
     of_run = {"network": {"layers": layers}, "log": str(args.runs / "moves.npy")}
     train(
         "policy",
@@ -142,7 +151,8 @@ def trained_networks(args: Args) -> dict[tuple[int, int], Path]:
     Raises:
         ValueError: there is none.
     """
-    every = [(k, seed) for k in load_settings()["layers"] for seed in range(1, args.repeats + 1)]
+    seeds, every_layers = range(1, args.repeats + 1), args.study.settings["layers"]
+    every = [(layers, seed) for layers in every_layers for seed in seeds]
     files = {key: network_file(args.runs, *key) for key in every}
     trained = {
         key: file
@@ -156,7 +166,8 @@ def trained_networks(args: Args) -> dict[tuple[int, int], Path]:
 
 def cells(args: Args) -> list[Row]:
     """Return the players of table 2: random moves, and networks with what they learned from."""
-    games = {"games": args.games or load_settings()["games"], "chunk": load_settings()["chunk"]}
+    loaded = args.study.settings
+    games = {"games": args.games or loaded["games"], "chunk": loaded["chunk"]}
     rows: list[Row] = [{"player": "random", "settings": {"seed": 1}, **games}]
     for (layers, seed), file in trained_networks(args).items():
         metadata = nets.metadata(file)
@@ -194,12 +205,12 @@ def play(args: Args) -> None:
 def write_report(args: Args) -> None:
     """Write the page with its tables and pictures."""
     networks = {layers: load(file) for (layers, _), file in trained_networks(args).items()}
-    report.write(args.out, networks, args.runs, n_moves(args))
+    report.write(args.study, networks, args.runs, n_moves(args))
 
 
 def renew(args: Args) -> None:
     """Write those sections of the page again that need no trained networks."""
-    report.renew(args.out)
+    report.renew(args.study)
 
 
 COMMANDS = {

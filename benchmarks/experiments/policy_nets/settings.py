@@ -1,26 +1,28 @@
-"""The settings of the experiment with policy networks, and the files of its networks."""
+"""The settings of the experiment with policy networks, `settings.json`, and its networks' files."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments import harness
 from benchmarks.experiments.policy_nets.analysis import TILES
 
 HERE = Path(__file__).parent
+SETTINGS = HERE / "settings.json"
 RESULTS = harness.RESULTS / "policy_nets"
 
 
-def load_settings() -> dict[str, Any]:
-    """Return the settings of the experiment and the published values."""
-    loaded: dict[str, Any] = json.loads((HERE / "settings.json").read_text(encoding="utf-8"))
-    return loaded
+class Study(NamedTuple):
+    """The experiment with one file of settings."""
+
+    settings: Row  # with the published values
+    out: Path  # folder of the results
 
 
 def published_filters() -> dict[tuple[int, str], npt.NDArray[np.float64]]:

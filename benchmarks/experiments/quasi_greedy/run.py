@@ -29,7 +29,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from afterstate.agents.config import Backend, Count, Jobs, Positive, Rate, Whole, settings
 from afterstate.agents.training.workers import Workers
@@ -52,8 +52,8 @@ SMALL = [[0, 1, 2, 3], [4, 5, 6, 7], [0, 1, 4, 5]]
 class Args:
     """Repeat an experiment of Matsuzaki's paper on quasi-greedy learning."""
 
-    name: Literal["epsilon", "good_plays", "restart", "search"]
-    """Experiment."""
+    name: str
+    """Experiment: epsilon, good_plays, restart, search, or a settings file NAME.json."""
     moves: Positive | None = None
     """Length of each run, in moves of self-play."""
     seconds: Positive | None = None

@@ -18,6 +18,7 @@ from pydantic import PlainValidator
 from afterstate.agents import config
 from afterstate.agents.config import NonNegative, settings
 from afterstate.agents.game2048.values.ntuple_network import network
+from benchmarks.experiments.harness import settings_file
 
 FOLDER = Path(__file__).parent
 Axis = Literal["moves", "seconds"]
@@ -178,10 +179,11 @@ def names() -> list[str]:
 
 
 def read(name: str) -> Experiment:
-    """Return the experiment of this name.
+    """Return the experiment of this name, or of a settings file, whose name it has.
 
     Raises:
         OSError: its file cannot be read.
-        ValueError: the file has unknown, missing or wrong settings.
+        ValueError: there is none, or the file has unknown, missing or wrong settings.
     """
-    return replace(config.read(FOLDER / f"{name}.json", Experiment), name=name)
+    path = settings_file(name, FOLDER)
+    return replace(config.read(path, Experiment), name=path.stem)

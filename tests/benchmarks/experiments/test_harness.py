@@ -35,6 +35,7 @@ from benchmarks.experiments.harness import (
 )
 from benchmarks.experiments.mc_softmax import run as mc_softmax
 from benchmarks.experiments.policy_nets import run as policy_nets
+from benchmarks.experiments.quasi_greedy import run as quasi_greedy
 
 
 @pytest.mark.parametrize(
@@ -50,6 +51,7 @@ from benchmarks.experiments.policy_nets import run as policy_nets
         (mc_softmax.main, "report --runs x", "--runs is for regrets, temperature, learn, got"),
         (policy_nets.main, "renew --moves 9", "--moves is for log, train, play, report, got"),
         (daihinmin.main, "nope draw", "name must be generations, logs or a file NAME.json, got"),
+        (quasi_greedy.main, "nope --smoke", "name must be epsilon, good_plays, restart, search or"),
         (daihinmin.main, "logs draw --hours 1", "--hours is for train, play, got draw"),
     ],
 )

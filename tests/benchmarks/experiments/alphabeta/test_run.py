@@ -34,7 +34,7 @@ from afterstate.envs.game2048.rules import afterstates, from_text, largest, tabl
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments import cells
 from benchmarks.experiments.alphabeta import report, run
-from benchmarks.experiments.alphabeta.settings import SEARCHES, SETTINGS, Study
+from benchmarks.experiments.alphabeta.settings import HERE, SEARCHES, SETTINGS, Study
 from benchmarks.experiments.cells import name
 from benchmarks.speed import alphabeta as speed_alphabeta
 from benchmarks.speed.alphabeta import Answer, Pass, Program
@@ -42,7 +42,7 @@ from benchmarks.speed.alphabeta import Answer, Pass, Program
 # Settings
 
 
-STUDY = Study(json_files.read(SETTINGS), report.HERE)
+STUDY = Study(json_files.read(SETTINGS), HERE)
 
 
 def test_all_players_can_be_made() -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from afterstate.agents.config import from_dict
 from afterstate.agents.game2048.values import policy_net
 from afterstate.agents.training.optimizer import Fitting
+from afterstate.envs import json_files
 from benchmarks.experiments.policy_nets import report, settings
 from benchmarks.experiments.policy_nets.analysis import CELLS, TILES
 from tests.benchmarks.experiments.policy_nets.test_run import PUBLISHED, SCORES, published_rows
 
 
 def test_published_values_are_those_of_the_paper() -> None:
-    published = settings.load_settings()["published"]
+    published = json_files.read(settings.SETTINGS)["published"]
     assert (published["moves"], published["games"]) == (600e6, 10_000)
     assert published["scores"] == {
         str(layers): {"mean": mean, "max": most} for layers, (mean, most) in SCORES.items()
@@ -27,7 +28,7 @@ def test_published_values_are_those_of_the_paper() -> None:
 
 
 def test_settings_belong_to_existing_networks_and_learners() -> None:
-    loaded = settings.load_settings()
+    loaded = json_files.read(settings.SETTINGS)
     assert loaded["layers"] == list(policy_net.CHANNELS) == list(SCORES)
     from_dict(loaded["learner"], Fitting)
 

@@ -28,6 +28,7 @@ from afterstate.agents.game2048.values import policy_net
 from afterstate.agents.game2048.values.policy_net import PolicyCNN
 from afterstate.agents.training import __main__ as training
 from afterstate.agents.training.run import EVALUATION_SEED, summary
+from afterstate.envs import json_files
 from afterstate.envs.game2048 import rules, torch_rules
 from benchmarks.experiments.policy_nets import analysis, logs, report, run, settings, tables
 from benchmarks.experiments.policy_nets.analysis import TILES
@@ -99,14 +100,20 @@ class Experiment:
         self.runs, self.results, self.settings = folder / "runs", folder / "results", settings
 
     def main(self, *arguments: str) -> None:
-        """Run the command."""
+        """Run the command with these settings."""
         out = [] if arguments[0] == "log" else ["--out", str(self.results)]
-        run.main([*arguments, "--runs", str(self.runs), *out])
+        run.main([*arguments, "--runs", str(self.runs), "--settings", str(self.file()), *out])
+
+    def file(self) -> Path:
+        """Return a file of the settings."""
+        path = self.runs.with_name("settings.json")
+        path.write_text(json.dumps(self.settings))
+        return path
 
     @property
     def args(self) -> run.Args:
         """Return arguments of the command."""
-        return run.Args("report", runs=self.runs, out=self.results)
+        return run.Args("report", runs=self.runs, settings=self.file(), out=self.results)
 
     def networks(self) -> dict[int, nn.Module]:
         """Return the trained networks of the first seed, by their layers."""
@@ -139,11 +146,9 @@ class Experiment:
 @pytest.fixture
 def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
     """Return an experiment with a log of 100 moves, 3 games, and few filters."""
-    loaded = settings.load_settings() | {"games": 3, "moves": 100}
+    loaded = json_files.read(settings.SETTINGS) | {"games": 3, "moves": 100}
     loaded["log"] = {"player": "random", "moves": 100, "seed": 1}
     loaded["learner"] = loaded["learner"] | {"batch": 20}
-    for module in (run, report):
-        monkeypatch.setattr(module, "load_settings", lambda: loaded)
     monkeypatch.setattr(report, "PROBE_GAMES", 20)
     for layers, n in {2: 6, 3: 5, 4: 4, 5: 3}.items():
         monkeypatch.setitem(policy_net.CHANNELS, layers, n)
@@ -184,7 +189,7 @@ def test_an_interrupted_log_is_continued(
     assert metadata["players"][0]["player"] == "random" and metadata["seed"] == 1
     with pytest.raises((OSError, ValueError), match=r"moves\.npy exists"):
         tiny.main("log")
-    run.main(["log", "--runs", str(tmp_path / "other")])
+    run.main(["log", "--runs", str(tmp_path / "other"), "--settings", str(tiny.file())])
     assert (tmp_path / "other" / "moves.npy").read_bytes() == log.read_bytes()
 
 

@@ -25,6 +25,7 @@ from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
 from afterstate.agents.game2048.learning.runs import NTupleSettings
 from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.envs import json_files
+from afterstate.envs.commands import exit_code
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.harness import Estimate, over_runs
 from benchmarks.experiments.quasi_greedy import figure, playing, report, rows, run, settings
@@ -488,6 +489,19 @@ def test_a_short_trial_keeps_the_page_of_longer_runs(
     assert b"Here: 4000 moves per run" in (tmp_path / "epsilon.md").read_bytes()
 
 
+def test_experiments_of_other_settings_files_have_their_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loaded = json_files.read(settings.FOLDER / "epsilon.json")
+    loaded["runs"] = loaded["runs"][:1]
+    file = tmp_path / "mine.json"
+    file.write_text(json.dumps(loaded))
+    smoke(str(file), tmp_path)
+    played = json_files.rows(tmp_path / "mine.jsonl")
+    assert {row["run"] for row in played} == {loaded["runs"][0]["name"]}
+    assert {row["experiment"] for row in played} == {"mine"} and (tmp_path / "mine.md").exists()
+
+
 def test_drawing_needs_rows(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="has no runs:"):
         run.main(["epsilon", "--draw", "--out", str(tmp_path)])
@@ -504,12 +518,12 @@ def test_drawing_needs_rows(tmp_path: Path) -> None:
         (["epsilon", "--moves", "1e5", "--jobs", "0"], "jobs"),
         (["epsilon", "--moves", "1e5", "--search-at", "1.5"], "search_at"),
         (["epsilon", "--moves", "1e5", "--search-games", "-1"], "--search-games"),
-        (["tables"], "must be one of"),
+        (["tables", "--smoke"], "name must be epsilon, good_plays, restart, search or a file"),
     ],
 )
 def test_wrong_arguments_are_refused(
     arguments: list[str], noun: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as caught:
-        run.main(arguments)
+        exit_code(run.main, arguments)
     assert caught.value.code == 2 and noun in " ".join(capsys.readouterr().err.split())
