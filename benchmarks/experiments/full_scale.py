@@ -142,26 +142,41 @@ SEARCHED = {
 
 def works() -> Iterator[Work]:
     """Yield what the papers did, without their evaluation games."""
+    yield from quasi_greedy()
+    yield from policy_nets()
+    name = "MC Softmax: 100 games of CNN22 with 2,000 simulations"
+    yield Work(name, 100 * MOVES, "moves", simulated(2000), EPYC, 1 / 100)
+    yield from daihinmin()
+    yield Work("2048-AI: 100 games at 100 ms", 100 * MOVES_TO_2048, "moves", 10, "any", 1 / 100)
+
+
+def quasi_greedy() -> Iterator[Work]:
+    """Yield the runs of the paper on quasi-greedy learning, five of each setting."""
     restart, epsilon, good = rates("restart"), rates("epsilon"), rates("good_plays")
-    searched = rates("search")
     slowest = min(restart["restart"], restart["no restart"])
-    name = "quasi-greedy: with and without restart"
-    yield Work(name, 8e10, "moves", *slowest, 1 / 2)
+    yield Work("quasi-greedy: with and without restart", 8e10, "moves", *slowest, 1 / 2)
     rate = min(each for run, each in good.items() if run.startswith("P ="))
     yield Work("quasi-greedy: good plays, 6 settings", 1.5e12, "moves", *rate, 1 / 30)
     rate = min(epsilon.values())
     yield Work("quasi-greedy: random moves, 4 settings", 1e12, "moves", *rate, 1 / 20)
+    searched = rates("search")
     seconds = [n / searched[run].a_second for run, n in SEARCHED.items()]
     total, longest = 5 * sum(SEARCHED.values()), max(seconds) / (5 * sum(seconds))
     name, cpu = "quasi-greedy: search in self-play, 6 settings", searched["greedy only"].cpu
     yield Work(name, total, "moves", total / (5 * sum(seconds)), cpu, longest)
+
+
+def policy_nets() -> Iterator[Work]:
+    """Yield the log and the learning of the paper on policy networks."""
     log = 1 / seconds_each("2048", "expectimax, 3-ply")
     yield Work("policy networks: log by 3-ply search", 6e8, "moves", log, EPYC, 1 / 45_000)
     for k in (2, 5):
         learned = per_core("speed_neural.txt", f"policy, k = {k}, learns, batch 512, 16 bits", 1)
         yield Work(f"policy networks: k = {k} learns", 6e8, "moves", learned, XEON, 1 / 2)
-    name = "MC Softmax: 100 games of CNN22 with 2,000 simulations"
-    yield Work(name, 100 * MOVES, "moves", simulated(2000), EPYC, 1 / 100)
+
+
+def daihinmin() -> Iterator[Work]:
+    """Yield the games of the paper on Daihinmin."""
     decision = seconds_each("daihinmin", "Monte Carlo, 500 playouts")
     name = "Daihinmin: two logs of 500 playouts a decision"
     yield Work(name, 2e7, "games", 1 / (ACTIONS * decision), EPYC, 1 / 100_000)
@@ -169,7 +184,6 @@ def works() -> Iterator[Work]:
     narrow, wide = (mean_time(f"decision, BaseCNN{channels}") for channels in (32, 128))
     name = "Daihinmin: self-play of 256 generations, BaseCNN128"
     yield Work(name, 1e8, "games", played * narrow / wide, EPYC, 1 / 100_000)
-    yield Work("2048-AI: 100 games at 100 ms", 100 * MOVES_TO_2048, "moves", 10, "any", 1 / 100)
 
 
 def table() -> str:

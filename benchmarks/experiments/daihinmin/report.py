@@ -253,6 +253,19 @@ def correlations(experiment: Experiment, by_player: Mapping[str, Result]) -> str
     )
 
 
+def commands(
+    experiment: Experiment, name: str, by_player: Mapping[str, Result], n_draws: int
+) -> tuple[str, str]:
+    """Return the commands that train the networks and play the draws."""
+    command = f"python -m benchmarks.experiments.daihinmin.run {name}"
+    n_seeds = max((len(runs_of(player, by_player)) for player in experiment.players), default=1)
+    runs = "--runs runs" + (f" --repeats {n_seeds}" if n_seeds > 1 else "")
+    play = f"{command} play {runs} --draws {n_draws}"
+    if "Self" in experiment.players:
+        play += " --self-play runs/generations/all/net.safetensors"
+    return f"{command} train {runs}", play
+
+
 def took(rows: Sequence[Row], curves: Curves) -> str:
     """Return the hours of learning, and where rows have them core hours of play and processors."""
     learned = [max((row.get("seconds", 0) for row in run), default=0) for run in curves.values()]
@@ -269,16 +282,11 @@ def page(experiment: Experiment, name: str, rows: Sequence[Row], curves: Curves)
     """Return the page of an experiment in Markdown, given the name of its settings file."""
     by_player = results(rows)
     n_draws = len({row["seed"] for row in rows})
-    command = f"python -m benchmarks.experiments.daihinmin.run {name}"
-    n_seeds = max((len(runs_of(name, by_player)) for name in experiment.players), default=1)
-    repeats = f" --repeats {n_seeds}" if n_seeds > 1 else ""
-    play = f"{command} play --runs runs{repeats} --draws {n_draws}"
-    if "Self" in experiment.players:
-        play += " --self-play runs/generations/all/net.safetensors"
+    train, play = commands(experiment, name, by_player, n_draws)
     sections = [
         f"# {experiment.title}",
         f"{experiment.paper}: {experiment.shows}.",
-        f"`{command} train --runs runs{repeats}`, then `{play}`, repeat this page. "
+        f"`{train}`, then `{play}`, repeat this page. "
         f"{took(rows, curves)} {100 * len(rows):,} games: {n_draws:,} draws of five, who "
         f"played {len(rows):,} sets of 100. ± is half of the 95% interval over draws, twice "
         "the standard error, also of the paper. Intervals and verdicts do not cover learning where "

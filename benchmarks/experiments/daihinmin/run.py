@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import nn
 from tqdm import tqdm
@@ -232,18 +233,8 @@ def play_draw(
     torch.set_num_threads(1)
     seated = [players[name] for name in names]
     log = play_sets(seated, n_sets, seed, n_games)
-    every, matches = samples(log), log.games["seed"]
-    match_seeds = np.unique(matches)
-    squares = np.full((n_sets, N_PLAYERS), np.nan)
-    visits = np.zeros((n_sets, N_PLAYERS), np.int64)
-    for player, net in enumerate(seated):
-        if isinstance(net, str):
-            continue
-        part = every.part(np.flatnonzero(every.moments.players == player))
-        squared, match_of = errors(net, part) ** 2, matches[part.moments.origins]
-        for i, match in enumerate(match_seeds):
-            squares[i, player] = squared[match_of == match].sum()
-            visits[i, player] = (match_of == match).sum()
+    match_seeds, sets = np.unique(log.games["seed"], return_inverse=True)
+    visits, squares = squared_errors(seated, log, sets, len(match_seeds))
     points = N_PLAYERS - log.games["places"]
     return [
         {
@@ -251,12 +242,37 @@ def play_draw(
             "set": i,
             "sets": n_sets,
             "players": names,
-            "points": points[matches == match].sum(axis=0).tolist(),
+            "points": points[sets == i].sum(axis=0).tolist(),
             "visits": visits[i].tolist(),
             "squared_error": [None if np.isnan(x) else round(x, 2) for x in squares[i].tolist()],
         }
-        for i, match in enumerate(match_seeds)
+        for i in range(len(match_seeds))
     ]
+
+
+def squared_errors(
+    seated: Sequence[nn.Module | str], log: Log, sets: npt.NDArray[np.int64], n_sets: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """Return the decisions of networks and the sums of their squared errors, `[n_sets, 5]` each.
+
+    The sums are nan for players that are no networks.
+
+    Args:
+        seated: the five players.
+        log: their games.
+        sets: the set of each game.
+        n_sets: number of sets.
+    """
+    every = samples(log)
+    visits = np.zeros((n_sets, N_PLAYERS), np.int64)
+    squares = np.full((n_sets, N_PLAYERS), np.nan)
+    for player, net in enumerate(seated):
+        if isinstance(net, nn.Module):
+            part = every.part(np.flatnonzero(every.moments.players == player))
+            of_set = sets[part.moments.origins]
+            visits[:, player] = np.bincount(of_set, minlength=n_sets)
+            squares[:, player] = np.bincount(of_set, errors(net, part) ** 2, n_sets)
+    return visits, squares
 
 
 def play_sets(seated: Sequence[nn.Module | str], n_sets: int, seed: int, n_games: int) -> Log:

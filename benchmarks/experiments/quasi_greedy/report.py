@@ -179,21 +179,29 @@ def _setup(experiment: Experiment, scale: Scale, rows: Sequence[Row]) -> str:
     several = "runs by Student's t, where a run has several seeds, and otherwise over games"
     over = "games of one run" if most == 1 else several
     hours = sum(row["seconds"] for row in rows if row["share"] == 1) / 3600
-    command = (
-        f"python -m benchmarks.experiments.quasi_greedy.run {experiment.name} "
-        f"--{scale.axis} {short(scale.amount)} {_options_of_games(rows)} --repeats {fewest}"
-    )
-    if most > fewest:
-        only = " ".join(f'"{run}"' for run, n in n_seeds.items() if n == most)
-        command += f"`, and the same with `--repeats {most} --only {only}"
     cpus = sorted({row["machine"]["cpu"] for row in rows if "machine" in row})
     return (
         f"Here: {scale} per run{part}; seeds per run: {seeds}; games per evaluation: {games}; "
         f"{'; '.join(cpus)}. ± is the 95% interval over {over}; where the paper gives intervals "
         "they are over five runs, so the two cannot be compared. Our scores are taken after the "
         f"same share of the run as the published ones. Self-play took {hours:.1f} core hours. "
-        f"Command: `{command}`."
+        f"Command: {_command(experiment, rows, scale, n_seeds)}."
     )
+
+
+def _command(
+    experiment: Experiment, rows: Sequence[Row], scale: Scale, n_seeds: Mapping[str, int]
+) -> str:
+    """Return the command that repeats the runs, and what it has for those with more seeds."""
+    fewest, most = min(n_seeds.values()), max(n_seeds.values())
+    command = (
+        f"`python -m benchmarks.experiments.quasi_greedy.run {experiment.name} "
+        f"--{scale.axis} {short(scale.amount)} {_options_of_games(rows)} --repeats {fewest}`"
+    )
+    if most == fewest:
+        return command
+    only = " ".join(f'"{run}"' for run, n in n_seeds.items() if n == most)
+    return f"{command}, and the same with `--repeats {most} --only {only}`"
 
 
 def _n_games(rows: Sequence[Row]) -> dict[str, int]:
