@@ -220,6 +220,8 @@ def _message(error: Any, settings_kind: Any) -> str:
     kind, context = error["type"], error.get("ctx", {})
     if kind == "value_error":
         return str(context["error"])
+    if kind in ("missing", "missing_argument"):
+        return f"{name} is required"
     if kind == "json_invalid":
         return f"invalid JSON: {context['error']}"
     if kind == "unexpected_keyword_argument":

@@ -7,9 +7,8 @@ import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +20,8 @@ from afterstate.agents.training.folder import FolderLock
 from afterstate.agents.training.run import EVALUATION_SEED, half_interval, summary
 from afterstate.agents.training.workers import Workers
 from afterstate.envs import json_files
+from afterstate.envs.messages import shown
+from afterstate.envs.words import whole
 from afterstate.leaderboard.machine import machine
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.harness import Estimate, results
@@ -113,7 +114,14 @@ def fill(
 
 
 def chunks(cell: Row) -> list[range]:
-    """Return the seeds of a cell's games, divided into parts of `chunk` games if it has that."""
+    """Return the seeds of a cell's games, divided into parts of `chunk` games if it has that.
+
+    Raises:
+        ValueError: a number is not an integer of at least 1.
+    """
+    for key in ("games", "chunk"):
+        if (whole(cell.get(key, 1)) or 0) < 1:
+            raise ValueError(f"{key} must be an integer >= 1, got {shown(cell[key])}")
     seeds = range(EVALUATION_SEED, EVALUATION_SEED + cell["games"])
     size = cell.get("chunk", len(seeds))
     return [seeds[i : i + size] for i in range(0, len(seeds), size)]
@@ -130,23 +138,21 @@ def play_part(cell: Row, seeds: range, player: Any, **fields: Any) -> Row:
     """
     start = time.process_time()
     games = play(player, len(seeds), seeds[0])
-    seconds = time.process_time() - start
-    results = {name: values.tolist() for name, values in games._asdict().items()}
-    results |= {"seconds": seconds, "fields": {"machine": machine(), **fields}}
-    return {"cell": cell, "seed": seeds[0], **results}
+    part = {"cell": cell, "seed": seeds[0], "seconds": time.process_time() - start}
+    part |= {key: values.tolist() for key, values in games._asdict().items()}
+    return {**part, "fields": {"machine": machine(), **fields}}
 
 
-def row_of(parts: Iterable[Row], tiles: Iterable[int] = ()) -> Row:
+def row_of(parts: Sequence[Row], tiles: Iterable[int] = ()) -> Row:
     """Return the row of a cell; its machine is that of the first games.
 
     Args:
-        parts: all parts of the cell.
+        parts: all parts of the cell, in the order of their seeds.
         tiles: tiles whose rates are in the row, in addition to those of `summary`.
     """
-    ordered = sorted(parts, key=lambda part: int(part["seed"]))
-    games = Games(*(np.concatenate([part[each] for part in ordered]) for each in Games._fields))
-    seconds, moves = sum(part["seconds"] for part in ordered), int(games.n_moves.sum())
-    result, first = summary(games), ordered[0]
+    games = Games(*(np.concatenate([part[each] for part in parts]) for each in Games._fields))
+    seconds, moves = sum(part["seconds"] for part in parts), int(games.n_moves.sum())
+    result, first = summary(games), parts[0]
     rates = {str(tile): float((games.max_tiles >= tile).mean()) for tile in tiles}
     result["reached"] = {**rates, **result["reached"]}
     per_move = {"moves": moves, "cpu_us_per_move": round(1e6 * seconds / moves, 1)}
@@ -156,7 +162,7 @@ def row_of(parts: Iterable[Row], tiles: Iterable[int] = ()) -> Row:
 def play_cells(
     path: Path,
     cells: Iterable[Row],
-    play_part: Callable[[Row, range], Row],
+    play_seeds: Callable[[Row, range], Row],
     workers: Workers,
     hours: float | None = None,
     tiles: Sequence[int] = (),
@@ -169,46 +175,70 @@ def play_cells(
     Args:
         path: the file of rows.
         cells: the players.
-        play_part: returns the results of a part by the cell and the seeds, see `play_part`.
+        play_seeds: returns the results of a part by the cell and the seeds, see `play_part`.
         workers: processes that play.
         hours: time after which no more parts are begun; None: no limit.
         tiles: those of `row_of`.
 
     Raises:
         OSError: a file cannot be written.
-        ValueError: another process writes to their folder.
+        ValueError: another process writes to their folder, the file of parts has something else,
+            or a cell has a wrong number of games.
     """
     _held = FolderLock(path.parent)
-    waiting = path.with_suffix(".parts.jsonl")
-    ended = {(name(part["cell"]), part["seed"]) for part in _write_complete(path, waiting, tiles)}
+    missing, waiting = _missing(path, cells), path.with_suffix(".parts.jsonl")
+    ended = _write_complete(path, waiting, missing, tiles)
     calls = [
-        partial(play_part, cell, seeds)
-        for cell in _missing(path, cells)
+        partial(play_seeds, cell, seeds)
+        for cell in _missing(path, missing)
         for seeds in chunks(cell)
-        if (name(cell), seeds[0]) not in ended
+        if _key(cell, seeds) not in ended
     ]
     for part in results(calls, workers, hours, "parts"):
         json_files.append(waiting, [part])
-        _write_complete(path, waiting, tiles)
+        _write_complete(path, waiting, missing, tiles)
 
 
-def _write_complete(path: Path, waiting: Path, tiles: Sequence[int]) -> list[Row]:
-    """Append the rows of cells whose parts have all ended, and return the parts of the others."""
-    done, left = {name(row) for row in json_files.rows(path)}, list[Row]()
-    ended = sorted(json_files.rows(waiting), key=_name_of_part)
-    for key, of_cell in ((key, list(group)) for key, group in groupby(ended, _name_of_part)):
-        if len(of_cell) < len(chunks(of_cell[0]["cell"])):
-            left += of_cell
-        elif key not in done:  # a kill may have come after this and before the next line
-            _append(path, row_of(of_cell, tiles))
-    if len(left) < len(ended):
-        json_files.write_rows(waiting, left)
-    return left
+Key: TypeAlias = tuple[str, int, int]
+"""What identifies a part: the name of its cell, its first seed and its number of games."""
 
 
-def _name_of_part(part: Row) -> str:
-    """Return the text that identifies the cell of a part."""
-    return name(part["cell"])
+def _write_complete(
+    path: Path, waiting: Path, cells: Iterable[Row], tiles: Sequence[int]
+) -> set[Key]:
+    """Append the rows of cells whose parts have all ended, and return the parts that wait."""
+    ended = _waiting_parts(waiting)
+    for cell in _missing(path, cells):
+        keys = [_key(cell, seeds) for seeds in chunks(cell)]
+        if all(key in ended for key in keys):
+            _append(path, row_of([ended[key] for key in keys], tiles))
+    done = {name(row) for row in json_files.rows(path)}  # also that of a kill after its row
+    left = {key: part for key, part in ended.items() if key[0] not in done}
+    if not left:
+        waiting.unlink(missing_ok=True)
+    elif len(left) < len(ended):
+        json_files.write_rows(waiting, list(left.values()))
+    return set(left)
+
+
+def _waiting_parts(waiting: Path) -> dict[Key, Row]:
+    """Return the parts in a file.
+
+    Raises:
+        ValueError: it has something else.
+    """
+    parts: dict[Key, Row] = {}
+    needed = {"cell", "seed", "seconds", "fields", *Games._fields}
+    for part in json_files.rows(waiting):
+        if not isinstance(part, dict) or not needed <= part.keys():
+            raise ValueError(f"{waiting} must have parts of games, got {shown(part)}: delete it")
+        parts[name(part["cell"]), part["seed"], len(part["scores"])] = part
+    return parts
+
+
+def _key(cell: Row, seeds: range) -> Key:
+    """Return what identifies a part."""
+    return name(cell), seeds[0], len(seeds)
 
 
 def _missing(path: Path, cells: Iterable[Row]) -> list[Row]:

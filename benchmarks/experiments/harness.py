@@ -102,9 +102,13 @@ def results(
     Raises:
         OSError: a process was killed. Errors of calls are raised as well.
     """
-    begun = within(calls, hours)
+    begun, n_made = within(calls, hours), 0
     made = workers.results(begun) if in_order else workers.as_they_end(begun, save=save)
-    yield from tqdm(made, total=len(calls), unit=f" {unit}")
+    for result in tqdm(made, total=len(calls), unit=f" {unit}"):
+        n_made += 1
+        yield result
+    if n_made < len(calls):
+        print(f"{len(calls) - n_made} of {len(calls)} {unit} are left: the same command goes on")
 
 
 def within(calls: Iterable[Call], hours: float | None) -> Iterator[Call]:
@@ -231,9 +235,14 @@ def over_runs(runs: Sequence[Estimate]) -> Estimate:
 
 
 def difference(one: Estimate, other: Estimate) -> Estimate:
-    """Return a mean minus another one; its interval is Welch's if both are over several runs."""
+    """Return a mean minus another one; its interval is Welch's if both are over several runs.
+
+    It is nan if only one of them is: an interval over the games of one run has less in it.
+    """
     half_width = math.hypot(one.interval, other.interval)
-    if min(one.runs, other.runs) > 1:
+    if (one.runs > 1) != (other.runs > 1):
+        half_width = math.nan
+    elif one.runs > 1:
         freedom = np.array([one.runs - 1, other.runs - 1])
         variances = (np.array([one.interval, other.interval]) / t.ppf(0.975, freedom)) ** 2
         both = variances.sum() ** 2 / (variances**2 / freedom).sum()

@@ -29,7 +29,7 @@ def write(study: Study) -> None:
     names = ("text.md", "verdicts.md") if are_published(study.out, GAMES) else ()
     texts = [(HERE / name).read_text(encoding="utf-8").rstrip() for name in names]
     parts = ["# " + study.settings["title"], *texts, *reached_section(study)]
-    parts += ["## What each term contributes", took(json_files.rows(study.out / GAMES))]
+    parts += ["## What each term contributes", took(latest(study.out / GAMES, study.cells()))]
     parts.append(f"![]({FIGURE})")
     for tiles in SEARCHES:
         heading = study.title(tiles)
@@ -47,8 +47,9 @@ def write(study: Study) -> None:
 
 
 def reached_rows(study: Study) -> list[Row]:
-    """Return the rows of the games with the limit of time of the settings."""
-    options = study.settings["reach"]["settings"].items()
+    """Return the rows of the games with the limit of time and the tile of the settings."""
+    plan = study.settings["reach"]
+    options = {**plan["settings"], "tile": plan["tile"]}.items()
     return [row for row in json_files.rows(study.out / REACHED) if options <= row.items()]
 
 
@@ -65,9 +66,9 @@ def reached_table(study: Study, rows: list[Row]) -> str:
     tile, moves = study.settings["reach"]["tile"], sum(row["moves"] for row in rows)
     n_reached = sum(row["max_tile"] >= tile for row in rows)
     share, low, high = share_of(n_reached, len(rows))
-    passed, took = (
-        sum(row["moves"] * row[name] for row in rows) / moves
-        for name in ("ms_per_move", "cpu_ms_per_move")
+    passed, cpu = (
+        sum(row["moves"] * row[key] for row in rows) / moves
+        for key in ("ms_per_move", "cpu_ms_per_move")
     )
     cells = {
         "games": f"{len(rows)}",
@@ -75,8 +76,8 @@ def reached_table(study: Study, rows: list[Row]) -> str:
         "%": f"{share:.0f} ({low:.0f} to {high:.0f})",
         "moves per game": f"{moves / len(rows):,.0f}",
         "ms per move": f"{passed:.0f}",
-        "of CPU time": f"{took:.0f}",
-        "core hours": f"{moves * took / 3.6e6:.1f}",
+        "of CPU time": f"{cpu:.0f}",
+        "core hours": f"{moves * cpu / 3.6e6:.1f}",
         "processor": ", ".join(sorted({row["machine"]["cpu"] for row in rows})),
     }
     return markdown(list(cells), [list(cells.values())])

@@ -97,9 +97,9 @@ def reach(args: Args) -> None:
     Raises:
         ValueError: more processes than this machine has processors, which would share its time.
     """
-    cores, jobs = os.cpu_count() or 1, args.jobs
-    if args.backend == "local" and (jobs or cores) > cores:
-        raise ValueError(f"jobs must be <= {cores}, the processors here, got {jobs}")
+    cores = os.cpu_count() or 1
+    if args.backend == "local" and args.jobs > cores:
+        raise ValueError(f"jobs must be <= {cores}, the processors here, got {args.jobs}")
     study, path = args.study, args.out / report.REACHED
     _held = FolderLock(args.out)
     done = {row["seed"] for row in report.reached_rows(study)}
@@ -116,7 +116,7 @@ def reach_tile(plan: Row, seed: int) -> Row:
     start, began = time.process_time(), time.monotonic()
     game = play_until(player, plan["tile"], seed)
     seconds, passed = time.process_time() - start, time.monotonic() - began
-    row = {"seed": seed, **plan["settings"], **game._asdict()}
+    row = {"seed": seed, **plan["settings"], "tile": plan["tile"], **game._asdict()}
     row["ms_per_move"] = round(1e3 * passed / game.moves, 1)
     row["cpu_ms_per_move"] = round(1e3 * seconds / game.moves, 1)
     return {**row, "machine": machine()}

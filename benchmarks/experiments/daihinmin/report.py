@@ -127,7 +127,7 @@ def lead(first: Sequence[Result], second: Sequence[Result]) -> tuple[float, floa
         points, error = gap(first[0], second[0])
         return points, 2 * error
     apart = difference(points_of(first), points_of(second))
-    return apart.mean, math.nan if 1 in (len(first), len(second)) else apart.interval
+    return apart.mean, apart.interval
 
 
 def verdict(claim: Claim, by_player: Mapping[str, Result]) -> str:

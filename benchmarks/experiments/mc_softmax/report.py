@@ -121,16 +121,17 @@ def by_kind(played: list[Row]) -> dict[str, list[Row]]:
 
 
 def by_settings(study: Study, measure: Measure, group: str) -> str:
-    """Return players by their settings: regret and share of best moves, or score."""
-    heads = ["regret", "best moves, %"] if measure == "regrets" else ["mean score"]
+    """Return players by their settings: regret and share of best moves, or score and time."""
+    of_regrets, of_scores = ["regret", "best moves, %"], ["mean score", "µs of CPU a move"]
     body = []
     for row in rows(study, measure, group):
         options = {k: v for k, v in row["settings"].items() if k != "network"}
         text = ", ".join(f"{name} {value}" for name, value in options.items())
         network = NETWORKS[row["settings"].get("network", "ntuple")]
-        best = [f"{100 * row['best_moves']:.1f}"] if measure == "regrets" else []
-        body.append([row["player"], text, network, mean_text(row), *best, cost(row)])
-    return markdown(["player", "settings", "network", *heads, "µs of CPU a move"], body)
+        last = f"{100 * row['best_moves']:.1f}" if measure == "regrets" else cost(row)
+        body.append([row["player"], text, network, mean_text(row), last])
+    heads = of_regrets if measure == "regrets" else of_scores
+    return markdown(["player", "settings", "network", *heads], body)
 
 
 def scores(evaluations: list[Row], window: float | None) -> Curve:
@@ -298,8 +299,8 @@ def write(study: Study) -> None:
     parts = ["# " + study.settings["title"], *(texts.values() if is_published else ())]
     players = player_sections(study)
     if players:
-        files = (FILES["regrets"], FILES["scores"])
-        parts.append(took([row for file in files for row in json_files.rows(study.out / file)]))
+        played = [row for group in study.settings["scores"] for row in rows(study, "scores", group)]
+        parts.append(took(played))
     parts += [*players, *learner_sections(study), readings]
     path = study.out / "README.md"
     path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")

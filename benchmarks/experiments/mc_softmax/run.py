@@ -40,6 +40,7 @@ from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent, learned
 from afterstate.agents.game2048.search.softmax_settings import MCSoftmaxSettings
 from afterstate.agents.game2048.values.ntuple import estimate
 from afterstate.agents.game2048.values.ntuple_file import load
+from afterstate.agents.game2048.values.ntuple_network import Network
 from afterstate.agents.training.run import EVALUATION_SEED, summary
 from afterstate.agents.training.workers import ALONE, Workers
 from afterstate.envs import durable_files, json_files
@@ -107,11 +108,17 @@ class Args:
         return Study(json_files.read(self.settings), self.out)
 
 
+@functools.cache
+def pretrained_tables() -> Network:
+    """Return the pretrained N-tuple network, which a process reads once."""
+    return load(players.PRETRAINED)
+
+
 class BatchedNetwork:
     """The pretrained N-tuple network as a value function that is called with batches of boards."""
 
     def __init__(self) -> None:
-        self._net = load(players.PRETRAINED)
+        self._net = pretrained_tables()
         self.size = self._net.size
 
     def estimate(self, boards: Words) -> Any:
@@ -126,6 +133,8 @@ def make_player(cell: Row, **changes: Any) -> Any:
         options["bf16"] = has_bfloat16()
     elif options.get("network") == "ntuple, batched":
         options["network"] = BatchedNetwork()
+    else:
+        options["network"] = pretrained_tables()
     return agents.make(cell["player"], **options)
 
 
@@ -219,18 +228,19 @@ def measure_regret(study: Study, runs: Path, cell: Row) -> Row:
     options = study.settings["positions"]
     boards, values = positions(study, runs)
     is_random, fields = cell["player"] == "mc-softmax", network_fields(study, cell)
-    seeds, losses = range(options["seeds"] if is_random else 1), []
+    seeds = range(options["seeds"] if is_random else 1)
+    players = [make_player(cell, **({"seed": seed} if is_random else {})) for seed in seeds]
+    make_player(cell).act(boards[:1])  # load the kernels before the clock starts
     start = time.process_time()
-    for seed in seeds:
-        actions = make_player(cell, **({"seed": seed} if is_random else {})).act(boards)
-        losses.append(values.max(1) - values[np.arange(len(values)), actions])
+    actions = [player.act(boards) for player in players]
     seconds = time.process_time() - start
+    losses = values.max(1) - values[np.arange(len(values)), actions]
     regrets = np.minimum(losses, options["most"]).mean(0)
     return {
         **cell,
         **fields,
         **mean_regret(regrets),
-        "best_moves": round(float((np.array(losses) == 0).mean()), 4),
+        "best_moves": round(float((losses == 0).mean()), 4),
         "positions": len(boards),
         "seeds": len(seeds),
         "cpu_us_per_move": round(1e6 * seconds / len(boards) / len(seeds), 1),
@@ -242,6 +252,7 @@ def measure_regrets(args: Args) -> None:
     """Measure players by positions."""
     study = args.study
     measured = list(study.cells("regrets", args.only))
+    study.check_network("ntuple")  # of the reference
     check_networks(study, measured)
     positions(study, args.runs, args.workers)  # once, before several processes need them
     measure = functools.partial(measure_regret, study, args.runs)
@@ -249,8 +260,8 @@ def measure_regrets(args: Args) -> None:
 
 
 def check_networks(study: Study, measured: Sequence[Row]) -> None:
-    """Raise ValueError if the installed networks are not those of the players and positions."""
-    for name in sorted({"ntuple", *map(network_name, measured)}):
+    """Raise ValueError if the installed networks are not those of the players."""
+    for name in sorted(set(map(network_name, measured))):
         study.check_network(name)
 
 
@@ -274,16 +285,24 @@ def learn_temperature(args: Args) -> None:
 
 
 def play_cell(study: Study, cell: Row, seeds: range) -> Row:
-    """Play some games of a player and return their results."""
-    fields = network_fields(study, cell)
-    return play_part(cell, seeds, make_player(cell), **fields)
+    """Play some games of a player and return their results.
+
+    Searches of other games have other seeds.
+    """
+    fields, changes = network_fields(study, cell), {}
+    if cell["player"] == "mc-softmax":
+        changes["seed"] = cell["settings"].get("seed", 0) + seeds[0] - EVALUATION_SEED
+    return play_part(cell, seeds, make_player(cell, **changes), **fields)
 
 
 def measure_scores(args: Args) -> None:
     """Play games."""
     file = args.out / report.FILES["scores"]
-    play_some = functools.partial(play_cell, args.study)
-    play_cells(file, args.study.cells("scores", args.only), play_some, args.workers, args.hours)
+    study = args.study
+    measured = list(study.cells("scores", args.only))
+    check_networks(study, measured)
+    play_some = functools.partial(play_cell, study)
+    play_cells(file, measured, play_some, args.workers, args.hours)
 
 
 def folder(runs: Path, plan: LearnerPlan) -> Path:

@@ -26,7 +26,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Literal
 
@@ -36,6 +36,7 @@ from afterstate import agents
 from afterstate.agents import nets
 from afterstate.agents.config import Backend, Count, Jobs, Positive, settings
 from afterstate.agents.game2048.values.policy_net import PolicyNetAgent, load
+from afterstate.agents.training.run import EVALUATION_SEED
 from afterstate.agents.training.workers import Workers
 from afterstate.envs import json_files
 from afterstate.envs.commands import parse, run_process
@@ -96,7 +97,7 @@ class Args:
         """The processes."""
         return Workers(self.jobs, self.backend, self.threads)
 
-    @property
+    @cached_property
     def study(self) -> Study:
         """The settings, and the folder of the results."""
         return Study(json_files.read(self.settings), self.out)
@@ -188,7 +189,8 @@ def digest(metadata: Row) -> str:
 def play_cell(args: Args, cell: Row, seeds: range) -> Row:
     """Play some games of a player and return their results."""
     if cell["player"] == "random":
-        return play_part(cell, seeds, agents.make("random", **cell["settings"]))
+        seed = cell["settings"]["seed"] + seeds[0] - EVALUATION_SEED
+        return play_part(cell, seeds, agents.make("random", seed=seed))
     torch.set_num_threads(args.threads)
     file = network_file(args.runs, cell["settings"]["layers"], cell["settings"]["seed"])
     seconds = nets.metadata(file).get("seconds")

@@ -317,6 +317,8 @@ def _gains(points: Sequence[Point], measure: str, n: float) -> list[str]:
         far = Estimate(end.mean + n * gain.mean, errors)
     else:  # halves and ends of a run depend on each other
         halves, ends = (p.repeats[measure] for p in points if p.share in (0.5, 1))
+        if len(halves) != len(ends):  # not of the same seeds
+            return [NOTHING, NOTHING]
         gains = [after - before for before, after in zip(halves, ends, strict=True)]
         gain = over_runs([Estimate(each, math.nan) for each in gains])
         far = over_runs([Estimate(e + n * g, math.nan) for e, g in zip(ends, gains, strict=True)])

@@ -72,7 +72,7 @@ def test_rows_are_those_of_all_games(tmp_path: Path, workers: Workers) -> None:
     assert sorted(json_files.rows(tmp_path / "log")) == [
         [EVALUATION_SEED + first, n] for first, n in ((0, 3), (0, 4), (3, 3), (6, 1))
     ]
-    assert json_files.rows(tmp_path / "games.parts.jsonl") == []
+    assert not (tmp_path / "games.parts.jsonl").exists()
 
 
 @pytest.mark.parametrize("n", range(5))
@@ -91,10 +91,40 @@ def test_games_of_an_interrupted_player_are_kept(tmp_path: Path, n: int) -> None
 def test_a_row_is_written_once_though_its_parts_are_still_there(tmp_path: Path) -> None:
     path, log = tmp_path / "games.jsonl", tmp_path / "log"
     parts = [play_some(log, CELLS[0], seeds) for seeds in chunks(CELLS[0])]
-    row = row_of(reversed(parts))
-    json_files.append(tmp_path / "games.parts.jsonl", parts)
+    row = row_of(parts)
+    json_files.append(tmp_path / "games.parts.jsonl", parts[::-1])
     for _ in range(2):  # killed before the row, and after it
         play_cells(path, CELLS[:1], partial(play_some, log), ALONE)
         assert json_files.rows(path) == [row] and name(row) == name(CELLS[0])
         json_files.append(tmp_path / "games.parts.jsonl", parts)
     assert len(json_files.rows(log)) == 3
+
+
+@pytest.mark.parametrize(("before", "after"), [(3, 2), (2, 3), (4, 6), (6, 5), (3, 7)])
+def test_parts_of_another_size_do_not_count(tmp_path: Path, before: int, after: int) -> None:
+    path, log, cell = tmp_path / "games.jsonl", tmp_path / "log", CELLS[0]
+    with pytest.raises(KeyboardInterrupt):
+        play_cells(path, [cell | {"chunk": before}], partial(interrupted, 7 // before, log), ALONE)
+    play_cells(path, [cell | {"chunk": after}], partial(play_some, log), ALONE)
+    (row,) = json_files.rows(path)
+    games = play(player_of(cell), 7, EVALUATION_SEED)
+    assert {key: row[key] for key in summary(games)} == summary(games) and row["chunk"] == after
+    assert not (tmp_path / "games.parts.jsonl").exists()
+
+
+@pytest.mark.parametrize("wrong", [{"games": 0}, {"chunk": 0}, {"chunk": -1}, {"chunk": "5"}])
+def test_wrong_numbers_of_games_are_refused(tmp_path: Path, wrong: Row) -> None:
+    (key,) = wrong
+    with pytest.raises(ValueError, match=rf"^{key} must be an integer >= 1, got {wrong[key]!r}"):
+        play_cells(
+            tmp_path / "games.jsonl", [CELLS[0] | wrong], partial(play_some, tmp_path), ALONE
+        )
+
+
+@pytest.mark.parametrize("part", [{"a": 1}, 3, {"cell": CELLS[0], "seed": 1}])
+def test_a_file_of_something_else_is_refused(tmp_path: Path, part: Any) -> None:
+    json_files.append(tmp_path / "games.parts.jsonl", [part])
+    with pytest.raises(
+        ValueError, match=r"games.parts.jsonl must have parts of games, got .*: del"
+    ):
+        play_cells(tmp_path / "games.jsonl", CELLS, partial(play_some, tmp_path), ALONE)

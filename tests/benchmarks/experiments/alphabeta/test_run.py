@@ -193,6 +193,9 @@ def test_games_with_a_limit_of_time_end_with_the_tile(
     tiny.settings["reach"]["settings"] = {"seconds": 0.02}  # other games
     tiny.main("reach")
     assert len(made) == 8
+    tiny.settings["reach"]["tile"] = 32
+    tiny.main("reach")
+    assert len(made) == 12
 
 
 def test_games_with_a_limit_of_time_do_not_share_processors(
@@ -206,9 +209,15 @@ def test_games_with_a_limit_of_time_do_not_share_processors(
 def test_lost_games_are_counted_as_such(tiny: Tiny) -> None:
     assert report.reached_section(tiny.study) == ["## With 10 ms a move", "No games yet."]
     tiny.results.mkdir()
-    row = {"seconds": 0.01, "ms_per_move": 21.0, "cpu_ms_per_move": 20.0, "machine": {"cpu": "One"}}
+    row = {
+        "seconds": 0.01,
+        "tile": 64,
+        "ms_per_move": 21.0,
+        "cpu_ms_per_move": 20.0,
+        "machine": {"cpu": "One"},
+    }
     games = [{**row, "seed": i, "max_tile": 32 << (i > 0), "moves": 900} for i in range(4)]
-    games.append({**games[0], "seconds": 0.1})  # of other settings
+    games += [{**games[0], "seconds": 0.1}, {**games[1], "tile": 32}]  # of other settings
     json_files.append(tiny.results / "reached.jsonl", games)
     table = report.reached_section(tiny.study)[1]
     assert table.splitlines()[-1] == "| 4 | 3 | 75 (30 to 95) | 900 | 21 | 20 | 0.0 | One |"
