@@ -12,6 +12,7 @@ import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
+from hashlib import sha256
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -196,13 +197,20 @@ def _most_moves(rows: Iterable[Row]) -> int:
     return max((row.get("n_moves", 0) for row in rows), default=0)
 
 
-def are_published(out: Path, *files: str) -> bool:
-    """Return True if a folder has the rows of the published page, which its verdicts are about."""
-    pairs = [(out / name, RESULTS / out.name / name) for name in files]
-    return all(
-        own.exists() and published.exists() and own.read_bytes() == published.read_bytes()
-        for own, published in pairs
-    )
+def are_published(study: Path, out: Path) -> bool:
+    """Return True if a folder has the rows that a study's verdicts are about; if not, print why.
+
+    Args:
+        study: the folder of the study: its `published.json` has the SHA-256 of each file of rows.
+        out: the folder of the rows.
+    """
+    for name, expected in json_files.read(study / "published.json").items():
+        file = out / name
+        digest = sha256(file.read_bytes()).hexdigest() if file.exists() else "no file"
+        if digest != expected:
+            print(f"The page has no text: it is about other rows than {file} has ({digest})")
+            return False
+    return True
 
 
 INTERVALS = "Intervals are over games, and where there are several runs over these."

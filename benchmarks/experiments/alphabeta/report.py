@@ -26,7 +26,7 @@ def write(study: Study) -> None:
     The text is about the published rows, and left out with others.
     """
     study.out.mkdir(parents=True, exist_ok=True)
-    names = ("text.md", "verdicts.md") if are_published(study.out, GAMES) else ()
+    names = ("text.md", "verdicts.md") if are_published(HERE, study.out) else ()
     texts = [(HERE / name).read_text(encoding="utf-8").rstrip() for name in names]
     parts = ["# " + study.settings["title"], *texts, *reached_section(study)]
     parts += ["## What each term contributes", took(latest(study.out / GAMES, study.cells()))]

@@ -295,7 +295,7 @@ def write(study: Study) -> None:
     study.out.mkdir(parents=True, exist_ok=True)
     texts = {name: (HERE / name).read_text(encoding="utf-8").rstrip() for name in TEXTS}
     readings = texts.pop("readings.md")
-    is_published = are_published(study.out, *FILES.values())
+    is_published = are_published(HERE, study.out)
     parts = ["# " + study.settings["title"], *(texts.values() if is_published else ())]
     players = player_sections(study)
     if players:

@@ -118,7 +118,9 @@ def write_page(out: Path, parts: Mapping[str, str]) -> None:
 
 
 def introduction(study: Study, moves: float) -> dict[str, str]:
-    """Return the title with the text of the page, and the verdicts."""
+    """Return the title with the text of the page, and the verdicts, which are of published rows."""
+    if not are_published(HERE, study.out):
+        return {study.settings["title"]: f"Learned from {moves:,.0f} moves of a [log](log.json)."}
     log = json_files.read(study.out / LOG)
     (player,) = log["players"]
     text = (HERE / "text.md").read_text(encoding="utf-8").rstrip()
@@ -128,10 +130,8 @@ def introduction(study: Study, moves: float) -> dict[str, str]:
         games=f"{player['games']:,}",
         score=f"{player['mean_score']:,.0f}",
     )
-    parts = {study.settings["title"]: text}
-    if are_published(study.out, GAMES):
-        parts["What agrees"] = (HERE / "verdicts.md").read_text(encoding="utf-8").rstrip()
-    return parts
+    verdicts = (HERE / "verdicts.md").read_text(encoding="utf-8").rstrip()
+    return {study.settings["title"]: text, "What agrees": verdicts}
 
 
 def readings() -> dict[str, str]:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import importlib
 import itertools
+import json
+import math
 import runpy
 import time
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -113,23 +116,24 @@ def test_a_difference_of_several_runs_has_the_interval_of_welchs_test() -> None:
     low, high = ttest_ind(*means, equal_var=False).confidence_interval()
     assert difference(one, other).mean == pytest.approx((low + high) / 2)
     assert difference(one, other).interval == pytest.approx((high - low) / 2)
+    assert math.isnan(difference(one, Estimate(12.0, 4.0)).interval)  # of runs and of games
     of_games = Estimate(10.0, 3.0), Estimate(12.0, 4.0)
     assert difference(*of_games) == (-2, 5, 1)
 
 
 def test_verdicts_are_about_the_published_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(harness, "RESULTS", tmp_path / "published")
-    for folder, text in {"published": "1", "same": "1", "others": "2"}.items():
-        (tmp_path / folder / "name").mkdir(parents=True)
-        (tmp_path / folder / "name" / "rows.jsonl").write_text(text)
-    folders = ("published", "same", "others", "none")
-    assert [are_published(tmp_path / each / "name", "rows.jsonl") for each in folders] == [
-        *(True, True),
-        *(False, False),
-    ]
-    assert not are_published(tmp_path / "same" / "name", "rows.jsonl", "more.jsonl")
+    (tmp_path / "published.json").write_text(
+        json.dumps({each: sha256(each.encode()).hexdigest() for each in ("a.jsonl", "b.jsonl")})
+    )
+    (tmp_path / "a.jsonl").write_text("a.jsonl")
+    assert not are_published(tmp_path, tmp_path)
+    assert "other rows than" in (out := capsys.readouterr().out) and "b.jsonl has (no file)" in out
+    (tmp_path / "b.jsonl").write_text("b.jsonl")
+    assert are_published(tmp_path, tmp_path) and not capsys.readouterr().out
+    (tmp_path / "a.jsonl").write_text("a.jsonl, with another row")
+    assert not are_published(tmp_path, tmp_path)
 
 
 def test_rows_of_a_run_replace_its_own_and_no_others(tmp_path: Path) -> None:

@@ -581,10 +581,8 @@ def test_the_report_has_all_sections_and_pictures(
         "Figure 5",
         "Readings",
     ]
-    assert "learned from 600 million moves" in text
-    log = json.loads((tiny.results / "log.json").read_text())
-    assert "from 0 million moves of a [log](log.json) of 0 million moves, " in text
-    assert f"{log['players'][0]['games']} games of the" in text
+    assert "Learned from 100 moves of a [log](log.json)." in text
+    assert (tiny.results / "log.json").exists()
     links = re.findall(r"!\[\]\((.*?)\)", text)
     assert links == ["filters.png", "weights.svg", "boards.png"]
     assert set(links) == set(figures) and all((tiny.results / link).exists() for link in links)
