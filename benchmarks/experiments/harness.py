@@ -8,6 +8,7 @@ after an interruption.
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,7 +27,7 @@ from afterstate.agents.game2048.learning import play_logs
 from afterstate.agents.training import __main__ as training
 from afterstate.agents.training.folder import FolderLock
 from afterstate.agents.training.workers import Call, Workers
-from afterstate.envs import json_files
+from afterstate.envs import durable_files, json_files
 from afterstate.envs.messages import listed, shown
 from afterstate.leaderboard.row_files import Row
 
@@ -44,11 +45,36 @@ def check_options(args: Any, commands: Mapping[str, Sequence[str]]) -> None:
     Raises:
         ValueError: an option has no effect.
     """
-    defaults = {each.name: each.default for each in fields(args)}
     for name, using in commands.items():
-        if args.command not in using and getattr(args, name) != defaults[name]:
-            option = name.replace("_", "-")
-            raise ValueError(f"--{option} is for {listed(using)}, got {args.command}")
+        if args.command not in using and is_given(args, name):
+            raise ValueError(f"{option(name)} is for {listed(using)}, got {args.command}")
+
+
+def check_defaults(args: Any, names: Iterable[str], reason: str) -> None:
+    """Check that options without effect are not given.
+
+    Args:
+        args: settings.
+        names: the options.
+        reason: the option with which they have no effect.
+
+    Raises:
+        ValueError: one is given.
+    """
+    for name in names:
+        if is_given(args, name):
+            raise ValueError(f"{option(name)} has no effect with {reason}")
+
+
+def is_given(args: Any, name: str) -> bool:
+    """Return True if a setting is not its default."""
+    defaults = {each.name: each.default for each in fields(args)}
+    return bool(getattr(args, name) != defaults[name])
+
+
+def option(name: str) -> str:
+    """Return a setting's name on the command line."""
+    return f"--{name.replace('_', '-')}"
 
 
 def settings_file(name: str, folder: Path) -> Path:
@@ -116,6 +142,19 @@ def within(calls: Iterable[Call], hours: float | None) -> Iterator[Call]:
     """Yield calls until the time is over; None: all of them."""
     end = math.inf if hours is None else time.monotonic() + 3600 * hours
     yield from takewhile(lambda _: time.monotonic() < end, calls)
+
+
+def record_settings(path: Path, options: Row) -> None:
+    """Write the settings of a file to another file, or check that they are the same.
+
+    Raises:
+        ValueError: the file was made with other settings.
+    """
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        durable_files.write(path, (json.dumps(options, indent=1) + "\n").encode())
+    if json_files.read(path) != options:
+        raise ValueError(f"{path} has other settings: give another folder with --runs")
 
 
 def write_log(path: Path, options: Mapping[str, Any]) -> None:

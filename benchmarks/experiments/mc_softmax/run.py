@@ -1,4 +1,4 @@
-"""Repeats the experiments of Watanabe and Matsuzaki with Monte-Carlo Softmax search.
+"""Repeat the experiments of Watanabe and Matsuzaki with Monte-Carlo Softmax search.
 
     python -m benchmarks.experiments.mc_softmax.run regrets --jobs 2
     python -m benchmarks.experiments.mc_softmax.run temperature
@@ -54,6 +54,7 @@ from benchmarks.experiments.harness import (
     check_options,
     copy_rows,
     last_row,
+    record_settings,
     results,
     selected,
     train,
@@ -151,19 +152,6 @@ def network_fields(study: Study, cell: Row) -> Row:
 
     torch.set_num_threads(1)
     return {"bits": 16 if has_bfloat16() else 32}
-
-
-def record_settings(path: Path, options: Row) -> None:
-    """Write the settings of a file to another file, or check that they are the same.
-
-    Raises:
-        ValueError: the file was made with other settings.
-    """
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        durable_files.write(path, (json.dumps(options, indent=1) + "\n").encode())
-    if json_files.read(path) != options:
-        raise ValueError(f"{path} has other settings: give another folder with --runs")
 
 
 def logged_boards(log: Path, options: Row) -> Words:
@@ -332,7 +320,7 @@ def learn_by_plan(study: Study, runs: Path, threads: int, plan: LearnerPlan) -> 
 
 
 def key_of(plan: LearnerPlan) -> Row:
-    """Return what the rows of a learner, and no others, have in common."""
+    """Return the entries that the rows of a learner, and no others, have in common."""
     return {"experiment": plan.experiment, "run": plan.run, "seed": plan.seed}
 
 

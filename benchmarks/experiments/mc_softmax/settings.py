@@ -20,7 +20,7 @@ NETWORK_FILES = {"ntuple": "ntuple.npz", "value-net": "value.safetensors"}
 """Files of the pretrained networks."""
 
 Measure = Literal["regrets", "scores"]
-"""How players are measured: by positions or by games."""
+"""The ways to measure players: by positions or by games."""
 
 
 class LearnerPlan(NamedTuple):

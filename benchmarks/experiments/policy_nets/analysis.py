@@ -348,7 +348,7 @@ class Obedience(NamedTuple):
 
 
 def obedience(heuristic: str, boards: Tensor, moves: Tensor) -> Obedience:
-    """Return how often the afterstates of moves obey a heuristic of `HEURISTICS`.
+    """Return the rate of moves whose afterstates obey a heuristic of `HEURISTICS`.
 
     Args:
         heuristic: name of the heuristic.
@@ -385,7 +385,7 @@ def activations(net: nn.Module, boards: Tensor) -> list[Tensor]:
 def probe(
     units: Tensor, labels: Tensor, test_units: Tensor, test_labels: Tensor, decay: float = 1e-2
 ) -> float:
-    """Return how well a linear function of units predicts labels: the area under its ROC curve.
+    """Return the area under the ROC curve of a linear function of units that predicts labels.
 
     It is fitted by ridge regression and tested on boards of other games, because boards of one game
     are similar: 0.5 is chance, 1 is perfect.

@@ -1,4 +1,4 @@
-"""Measures how concentrated the contributions to a bad move are: figure 4 and tables 4 to 7.
+"""Measure the concentration of the contributions to a bad move: figure 4 and tables 4 to 7.
 
     python -m benchmarks.experiments.policy_nets.concentration
 
@@ -77,7 +77,7 @@ def measure(layers: int, density: str) -> list[dict[str, Any]]:
 
 
 def table(rows: pd.DataFrame) -> str:
-    """Return how often the three boards share their top units, and what share these have."""
+    """Return the rates of top units that three boards share, and the share of these units."""
     body = []
     for (layers, density), group in rows.groupby(["layers", "lower rows"], sort=False):
         low, high = group["covered"].quantile([0.05, 0.95])

@@ -52,7 +52,7 @@ class Filters:
 
 @settings
 class Weights:
-    """Draw how many filters have how many large weights, and write how large they are."""
+    """Draw the numbers of large weights of filters, and write the sizes of all weights."""
 
     nets: tuple[str, ...]
     """Networks: files, or 2 or 5."""
@@ -92,7 +92,7 @@ class Compared:
 
 @settings
 class Agreement(Compared):
-    """Write on how many boards networks choose the same move."""
+    """Write the number of boards where networks choose the same move."""
 
     states: Count = 20_000
     """Boards of the log, from its first on."""
@@ -112,7 +112,7 @@ class Disagreements(Compared):
 
 @settings
 class Heuristics(Compared):
-    """Write how often moves obey two heuristics, and which layers predict them."""
+    """Write the rates of moves that obey two heuristics, and the layers that predict them."""
 
     states: Count = 20_000
     """Boards of the log, from its first on."""
@@ -215,7 +215,7 @@ def disagreements(args: Disagreements) -> str:
 
 
 def heuristics(args: Heuristics) -> str:
-    """Return how often moves obey the heuristics, and with other games the probes."""
+    """Return the rates of moves that obey the heuristics, and with other games the probes."""
     networks, (boards, moves) = read_networks(args.nets), read_log(args.log, args.states)
     parts = [tables.heuristics_table(networks, boards, moves)]
     if args.others is not None:

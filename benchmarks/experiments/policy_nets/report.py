@@ -159,7 +159,7 @@ def games_by_layers(out: Path) -> dict[int, list[Row]]:
 
 
 def _learned(row: Row) -> Row:
-    """Return what a network has learned from; empty for random moves."""
+    """Return the moves, log and settings that a network learned from; empty for random moves."""
     names = ("moves", "log", "learner") if "layers" in row["settings"] else ()
     return {name: row["settings"].get(name) for name in names}
 
@@ -231,7 +231,7 @@ def tables_4_to_7(net: nn.Module, layers: int, published: dict[str, Any]) -> str
 
 
 def concentration(shares: Sequence[analysis.Floats]) -> str:
-    """Return the shares of the four largest inputs on the boards, and how many are the same."""
+    """Return the shares of the four largest inputs on the boards, and the number of equal ones."""
     tops = [analysis.top_units(each, 4) for each in shares]
     sums = ", ".join(f"{100 * sum(share for _, share in top):.1f}" for top in tops)
     common = set.intersection(*({unit for unit, _ in top} for top in tops))

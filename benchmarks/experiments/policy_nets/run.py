@@ -1,4 +1,4 @@
-"""Repeats the experiments of Matsuzaki and Teramura on policy networks, at a smaller scale.
+"""Repeat the experiments of Matsuzaki and Teramura on policy networks, at a smaller scale.
 
     python -m benchmarks.experiments.policy_nets.run log --jobs 2
     python -m benchmarks.experiments.policy_nets.run train --repeats 3 --jobs 2
@@ -43,7 +43,14 @@ from afterstate.envs.commands import parse, run_process
 from afterstate.envs.messages import listed
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.cells import play_cells, play_part
-from benchmarks.experiments.harness import check_options, copy_rows, results, train, write_log
+from benchmarks.experiments.harness import (
+    check_options,
+    copy_rows,
+    record_settings,
+    results,
+    train,
+    write_log,
+)
 from benchmarks.experiments.policy_nets import report
 from benchmarks.experiments.policy_nets.settings import (
     RESULTS,
@@ -109,11 +116,18 @@ def n_moves(args: Args) -> float:
 
 
 def log(args: Args) -> None:
-    """Write the log that networks learn from."""
-    options = {**args.study.settings["log"], "jobs": args.jobs, "backend": args.backend}
+    """Write the log that networks learn from, unless it is complete.
+
+    Raises:
+        ValueError: the folder has a log with other settings.
+    """
+    options = {**args.study.settings["log"]}
     if args.moves is not None:
         options["moves"] = args.moves
-    write_log(args.runs / "moves.npy", options)
+    path = args.runs / "moves.npy"
+    record_settings(path.with_suffix(".config.json"), options)
+    if not path.exists():
+        write_log(path, {**options, "jobs": args.jobs, "backend": args.backend})
 
 
 def train_networks(args: Args) -> None:

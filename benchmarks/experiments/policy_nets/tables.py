@@ -18,7 +18,7 @@ ACTIONS = ("up", "right", "down", "left")
 
 
 def weights_table(networks: Mapping[str, npt.NDArray[np.float32]], threshold: float) -> str:
-    """Return the table of how large the weights of first layers are, and how many are large.
+    """Return the table of the sizes of weights of first layers, and of the numbers of large ones.
 
     Args:
         networks: weights `[filters, 4, 16]` by name.
@@ -84,7 +84,7 @@ def contribution_table(shares: Sequence[Floats], names: Sequence[str], n: int) -
 
 
 def agreement_table(names: Sequence[str], counts: analysis.Agreement) -> str:
-    """Return on how many boards all networks agree, and on how many exactly one differs."""
+    """Return the numbers of boards where all networks agree, and where exactly one differs."""
     lines = [("all agree", counts.all_agree)]
     lines += [(f"only {name} differs", n) for name, n in zip(names, counts.only, strict=True)]
     rows = [[name, f"{n:,}", f"{100 * n / counts.n:.1f}"] for name, n in lines]
@@ -94,7 +94,7 @@ def agreement_table(names: Sequence[str], counts: analysis.Agreement) -> str:
 def heuristics_table(
     networks: Mapping[str, nn.Module], boards: Tensor, players: Tensor | None = None
 ) -> str:
-    """Return how often moves obey the two heuristics where there is a choice.
+    """Return the rates of moves that obey the two heuristics where there is a choice.
 
     Args:
         networks: by name.
@@ -115,7 +115,7 @@ def heuristics_table(
 
 
 def probe_table(networks: Mapping[str, nn.Module], boards: Tensor, test_boards: Tensor) -> str:
-    """Return how well a linear function of each layer predicts whether the heuristics hold.
+    """Return the accuracy with which linear functions of layers predict the heuristics.
 
     Args:
         networks: by name.

@@ -111,7 +111,7 @@ def orders(experiment: Experiment, curves: Curves) -> list[Order]:
 
 
 def counts(pairs: Sequence[Order]) -> str:
-    """Return how many pairs agree, in one line."""
+    """Return the number of pairs that agree, in one line."""
     measured = [order for order in pairs if order.agrees is not None and order.differs]
     significant = [order for order in measured if order.is_significant]
     equal = [order for order in pairs if order.agrees is not None and not order.differs]

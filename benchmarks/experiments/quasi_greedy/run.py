@@ -36,7 +36,7 @@ from afterstate.agents.training.workers import Workers
 from afterstate.envs import json_files
 from afterstate.envs.commands import parse, run_process
 from benchmarks.experiments import harness
-from benchmarks.experiments.harness import results, selected
+from benchmarks.experiments.harness import check_defaults, results, selected
 from benchmarks.experiments.quasi_greedy import figure, playing, report, rows
 from benchmarks.experiments.quasi_greedy.playing import Plan
 from benchmarks.experiments.quasi_greedy.settings import Experiment, Measure, Run, Scale, read
@@ -44,6 +44,12 @@ from benchmarks.experiments.quasi_greedy.settings import Experiment, Measure, Ru
 RESULTS = harness.RESULTS / "quasi_greedy"
 IN_PROGRESS = "in_progress"
 """Folder of checkpoints, next to the results."""
+NOT_WITH_SMOKE = ("points", "greedy_games")
+NOT_WITH_DRAW = (
+    *("only", "repeats", "jobs", "threads", "backend", "hours", "memory"),
+    *("points", "greedy_games", "search_games", "search_at"),
+)
+"""Options that have no effect with `--smoke` or `--draw`."""
 SMALL = [[0, 1, 2, 3], [4, 5, 6, 7], [0, 1, 4, 5]]
 """The tuples of `--smoke`."""
 
@@ -114,6 +120,8 @@ class Task(NamedTuple):
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
     args = parse(Args, "python -m benchmarks.experiments.quasi_greedy.run", arguments)
+    check_defaults(args, NOT_WITH_DRAW if args.draw else (), "--draw")
+    check_defaults(args, NOT_WITH_SMOKE if args.smoke else (), "--smoke")
     experiment = read(args.name)
     if args.smoke:
         experiment, args = experiment.with_tuples(SMALL), tiny(experiment, args)

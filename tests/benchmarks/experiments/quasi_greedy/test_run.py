@@ -518,6 +518,11 @@ def test_drawing_needs_rows(tmp_path: Path) -> None:
         (["epsilon", "--moves", "1e5", "--jobs", "0"], "jobs"),
         (["epsilon", "--moves", "1e5", "--search-at", "1.5"], "search_at"),
         (["epsilon", "--moves", "1e5", "--search-games", "-1"], "--search-games"),
+        (
+            ["epsilon", "--smoke", "--greedy-games", "9"],
+            "--greedy-games has no effect with --smoke",
+        ),
+        (["epsilon", "--draw", "--hours", "1"], "--hours has no effect with --draw"),
         (["tables", "--smoke"], "name must be epsilon, good_plays, restart, search or a file"),
     ],
 )
