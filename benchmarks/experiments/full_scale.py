@@ -65,7 +65,7 @@ class Rate(NamedTuple):
 def rates(experiment: str) -> dict[str, Rate]:
     """Return the moves a second of the runs of quasi-greedy learning, each at its largest scale.
 
-    Of several seeds it is the fastest, since they may have run on different processors.
+    Of several seeds it is the slowest, since they may have run on different processors.
     """
     rows = json_files.rows(RESULTS / "experiments" / "quasi_greedy" / f"{experiment}.jsonl")
     largest = {row["run"]: row["scale"] for row in sorted(rows, key=lambda row: row["moves"])}
@@ -74,7 +74,7 @@ def rates(experiment: str) -> dict[str, Rate]:
         if row["share"] == 1 and row["scale"] == largest[row["run"]]:
             rate = Rate(row["moves"] / row["seconds"], processor(row["machine"]["cpu"]))
             by_run.setdefault(row["run"], []).append(rate)
-    return {run: max(each) for run, each in by_run.items()}
+    return {run: min(each) for run, each in by_run.items()}
 
 
 def processor(cpu: str) -> str:

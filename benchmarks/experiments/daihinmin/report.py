@@ -349,9 +349,19 @@ def _draw_curves(axes: Axes, curves: Curves, key: str, label: str) -> None:
         axes.legend(frameon=False, fontsize=7)
 
 
-def write(experiment: Experiment, rows: Sequence[Row], curves: Curves, path: Path) -> None:
-    """Write the page and the figure, the same files for the same rows."""
-    text = page(experiment, path.name, rows, curves)
+def write(
+    experiment: Experiment, name: str, rows: Sequence[Row], curves: Curves, path: Path
+) -> None:
+    """Write the page and the figure, the same files for the same rows.
+
+    Args:
+        experiment: the experiment.
+        name: its name or settings file, for the commands of the page.
+        rows: those of its draws.
+        curves: those of its training runs.
+        path: of the files, without the ends of their names.
+    """
+    text = page(experiment, name, rows, curves)
     path.with_suffix(".md").write_text(text, encoding="utf-8")
     by_player = results(rows)
     with plt.rc_context({"svg.hashsalt": experiment.title, "font.size": 9}):

@@ -427,8 +427,17 @@ def training_rows(
     return rows
 
 
-def show(experiment: Experiment, folder: Path | None, out: Path, repeats: int = 1) -> None:
+def show(
+    experiment: Experiment, name: str, folder: Path | None, out: Path, repeats: int = 1
+) -> None:
     """Write the page and the figure, and print the page.
+
+    Args:
+        experiment: the experiment.
+        name: its name or settings file, as it was given.
+        folder: the folder of the training runs; None: their rows are those of the results.
+        out: the file of rows.
+        repeats: number of seeds.
 
     Raises:
         ValueError: there are no rows.
@@ -437,7 +446,7 @@ def show(experiment: Experiment, folder: Path | None, out: Path, repeats: int = 
     if not rows:
         raise ValueError(f"{out} has no draws: play some first")
     curves = training_rows(experiment, folder, out.with_suffix(".training.json"), repeats)
-    report.write(experiment, rows, curves, out.with_suffix(""))
+    report.write(experiment, name, rows, curves, out.with_suffix(""))
     print(out.with_suffix(".md").read_text(encoding="utf-8"))
 
 
@@ -445,9 +454,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
     args = parse(Args, "python -m benchmarks.experiments.daihinmin.run", arguments)
     torch.set_num_threads(1)
-    name = Path(args.name).stem
-    out = args.out / f"{name}.jsonl"
-    folder = None if args.runs is None else args.runs / name
+    stem = Path(args.name).stem
+    out = args.out / f"{stem}.jsonl"
+    folder = None if args.runs is None else args.runs / stem
     experiment = read(args.name)
     check(experiment, args)
     if args.command == "train" and folder is not None:
@@ -456,7 +465,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if args.command == "play" and folder is not None:
         players, workers = existing_players(experiment, folder, args), args.workers
         play(experiment, players, args.draws, out, workers, args.hours)
-    show(experiment, folder, out, args.repeats)
+    show(experiment, args.name, folder, out, args.repeats)
 
 
 if __name__ == "__main__":

@@ -195,7 +195,7 @@ def _command(
     """Return the command that repeats the runs, and what it has for those with more seeds."""
     fewest, most = min(n_seeds.values()), max(n_seeds.values())
     command = (
-        f"`python -m benchmarks.experiments.quasi_greedy.run {experiment.name} "
+        f"`python -m benchmarks.experiments.quasi_greedy.run {experiment.given} "
         f"--{scale.axis} {short(scale.amount)} {_options_of_games(rows)} --repeats {fewest}`"
     )
     if most == fewest:

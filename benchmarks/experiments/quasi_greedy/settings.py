@@ -135,6 +135,9 @@ class Experiment:
     runs: tuple[Run, ...]
     claims: tuple[Claim, ...] = ()
     name: str = ""
+    """Name of the files of its results."""
+    given: str = ""
+    """Its name or settings file, as it was given, for the command of the page."""
 
     def run(self, name: str) -> Run:
         """Return the run of this name."""
@@ -186,4 +189,4 @@ def read(name: str) -> Experiment:
         ValueError: there is none, or the file has unknown, missing or wrong settings.
     """
     path = settings_file(name, FOLDER)
-    return replace(config.read(path, Experiment), name=path.stem)
+    return replace(config.read(path, Experiment), name=path.stem, given=name)

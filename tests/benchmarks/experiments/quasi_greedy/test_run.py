@@ -499,7 +499,8 @@ def test_experiments_of_other_settings_files_have_their_names(
     smoke(str(file), tmp_path)
     played = json_files.rows(tmp_path / "mine.jsonl")
     assert {row["run"] for row in played} == {loaded["runs"][0]["name"]}
-    assert {row["experiment"] for row in played} == {"mine"} and (tmp_path / "mine.md").exists()
+    assert {row["experiment"] for row in played} == {"mine"}
+    assert f"quasi_greedy.run {file} --moves" in (tmp_path / "mine.md").read_text()
 
 
 def test_drawing_needs_rows(tmp_path: Path) -> None:
