@@ -43,12 +43,14 @@ class Workers(NamedTuple):
             cluster that this machine belongs to. Without one, Ray starts on this machine alone.
         threads: processors that a call takes on a cluster.
         memory: bytes that a call takes on a cluster; 0: as Ray decides.
+        gpus: GPUs that a call takes on a cluster.
     """
 
     jobs: int | None = 1
     backend: Backend = "local"
     threads: int = 1
     memory: int = 0
+    gpus: int = 0
 
     def results(self, calls: Iterable[Call]) -> Generator[Any, None, None]:
         """Yield the results of calls in their order.
@@ -58,7 +60,7 @@ class Workers(NamedTuple):
         Raises:
             ImportError: joblib or Ray is not installed.
             OSError: a process was killed; one of a cluster, again and again.
-            ValueError: no machine of the cluster has the processors and the memory of a call.
+            ValueError: no machine of the cluster has the processors, memory and GPUs of a call.
         """
         yield from self._made(calls, is_ordered=True)
 
@@ -186,7 +188,8 @@ def _on_ray(calls: Iterator[Call], workers: Workers, is_ordered: bool) -> Iterat
     ray = _connected()
     free = _free_for(workers, ray.nodes())
     limit = workers.jobs or free
-    needed = {"num_cpus": workers.threads, "memory": workers.memory or None}
+    needed = {"num_cpus": workers.threads, "num_gpus": workers.gpus}
+    needed |= {"memory": workers.memory} if workers.memory else {}
     task = ray.remote(**needed, max_retries=RETRIES)(_call_in)
     numbered, next_number = enumerate(calls), 0
     running: dict[Any, int] = {}
@@ -226,16 +229,17 @@ def _free_for(workers: Workers, nodes: Iterable[dict[str, Any]]) -> int:
     Raises:
         ValueError: it is 0, so that a call would wait for ever.
     """
-    needed = {"CPU": workers.threads, "memory": workers.memory}
+    needed = {"CPU": workers.threads, "GPU": workers.gpus, "memory": workers.memory}
     limit = sum(
         min(int(node["Resources"].get(name, 0) // n) for name, n in needed.items() if n)
         for node in nodes
         if node["Alive"]
     )
     if not limit:
-        memory = f" and {workers.memory / 1e9:.1f} GB" if workers.memory else ""
-        each = f"{workers.threads} processors{memory}"
-        raise ValueError(f"the Ray cluster must have a machine with {each} for a call")
+        parts = [f"processors: {workers.threads}"]
+        parts += [f"GPUs: {workers.gpus}"] if workers.gpus else []
+        parts += [f"memory: {workers.memory / 1e9:.1f} GB"] if workers.memory else []
+        raise ValueError(f"a machine of the Ray cluster must have for a call {', '.join(parts)}")
     return limit
 
 

@@ -106,7 +106,8 @@ class Args:
     @property
     def workers(self) -> Workers:
         """The processes."""
-        return Workers(self.jobs, self.backend, self.threads)
+        gpus = int(self.device != "cpu")
+        return Workers(self.jobs, self.backend, self.threads, gpus=gpus)
 
 
 # Training

@@ -102,7 +102,8 @@ class Args:
     @property
     def workers(self) -> Workers:
         """The processes."""
-        return Workers(self.jobs, self.backend, self.threads)
+        gpus = int(self.device != "cpu")
+        return Workers(self.jobs, self.backend, self.threads, gpus=gpus)
 
     @cached_property
     def study(self) -> Study:

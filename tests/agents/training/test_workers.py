@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from functools import partial
+from hashlib import sha256
 from itertools import count, islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +21,7 @@ from zipfile import ZipFile
 
 import pytest
 
+from afterstate.agents.game2048.players import PRETRAINED
 from afterstate.agents.training.workers import Workers, _free_for, _watch
 from afterstate.envs import json_files
 
@@ -202,19 +206,23 @@ def test_a_cluster_makes_as_many_calls_as_have_room() -> None:
         for n_cores, gigabytes, alive in ((8.0, 16.0, True), (3.0, 64.0, True), (64.0, 99.0, False))
     ]
     nodes.append({"Alive": True, "Resources": {"memory": 9e9}})  # gives no processor to calls
+    nodes.append({"Alive": True, "Resources": {"CPU": 1.0, "GPU": 4.0}})
     free = {
         (threads, gigabytes): _free_for(Workers(threads=threads, memory=gigabytes), nodes)
         for threads, gigabytes in ((1, 0), (2, 0), (1, 5 * 10**9), (4, 10**9))
     }
-    assert list(free.values()) == [11, 5, 6, 2]
-    message = r"^the Ray cluster must have a machine with 2 processors and 70.0 GB for a call$"
+    assert list(free.values()) == [12, 5, 6, 2]
+    assert _free_for(Workers(gpus=1), nodes) == 1
+    message = "^a machine of the Ray cluster must have for a call processors: 2, memory: 70.0 GB$"
     with pytest.raises(ValueError, match=message):
         _free_for(Workers(threads=2, memory=70 * 10**9), nodes)
+    with pytest.raises(ValueError, match=r"processors: 2, GPUs: 1$"):
+        _free_for(Workers(threads=2, gpus=1), nodes)
 
 
 @pytest.mark.slow
 def test_a_call_that_no_machine_has_room_for_is_an_error(cluster: Cluster) -> None:
-    with pytest.raises(ValueError, match="must have a machine with 2 processors"):
+    with pytest.raises(ValueError, match="must have for a call processors: 2"):
         list(Workers(cluster.n_nodes, "ray", threads=2).results([partial(abs, -1)]))
     assert list(Workers(1, "ray", memory=1 << 20).results([partial(abs, -1)])) == [1]
 
@@ -239,6 +247,10 @@ COMMANDS = {
     "quasi_greedy": "benchmarks.experiments.quasi_greedy.run restart --smoke",
     "mc_softmax": f"benchmarks.experiments.mc_softmax.run learn --settings {TINY}/mc_softmax.json"
     " --runs run --out out --repeats 4",
+    "regrets": "benchmarks.experiments.mc_softmax.run regrets --settings regrets.json"
+    " --runs run --out out",
+    "alphabeta": f"benchmarks.experiments.alphabeta.run play --settings {TINY}/alphabeta.json"
+    " --out out",
     "daihinmin": f"benchmarks.experiments.daihinmin.run {TINY}/daihinmin.json train"
     " --runs run --repeats 3",
 }
@@ -248,9 +260,21 @@ FILES = {
     "daihinmin-policy": "run/ascent.npz",
     "quasi_greedy": "out/experiments/restart.jsonl",
     "mc_softmax": "out/learning.jsonl",
+    "regrets": "out/regrets.jsonl",
+    "alphabeta": "out/games.jsonl",
     "daihinmin": "run/daihinmin/*/rows.jsonl",
 }
 """The files of the commands that depend on the games alone, or whose rows do but for times."""
+
+
+def regrets() -> dict[str, Any]:
+    """Return settings of players that are measured on positions, by the pretrained network."""
+    settings: dict[str, Any] = json_files.read(TINY / "mc_softmax.json")
+    settings["networks"] = {"ntuple": sha256(PRETRAINED.read_bytes()).hexdigest()[:16]}
+    settings["positions"] = {"player": "random", "games": 50, "share": 0.1, "seed": 0, "n": 400}
+    settings["positions"] |= {"reference": {"depth": 3}, "seeds": 1, "most": 500}
+    players = [{"player": "ntuple"}, {"player": "expectimax", "vary": {"depth": [1, 2]}}]
+    return {**settings, "regrets": {"others": players}}
 
 
 def kill_a_worker(run: subprocess.Popen[bytes]) -> None:
@@ -265,11 +289,15 @@ def kill_a_worker(run: subprocess.Popen[bytes]) -> None:
     pytest.fail("the run has ended before a worker was killed")
 
 
+TIME = re.compile("second|cpu_us")
+"""Entries of rows that are times."""
+
+
 def contents(file: Path) -> dict[str, bytes]:
     """Return the bytes of a file, without times of rows; of an archive those of its parts."""
     if file.suffix == ".jsonl":
         rows = [
-            {name: value for name, value in row.items() if "second" not in name}
+            {name: value for name, value in row.items() if not TIME.search(name)}
             for row in json_files.rows(file)
         ]
         return {"": json_files.to_lines(sorted(rows, key=str))}
@@ -287,6 +315,7 @@ def test_a_cluster_makes_the_same_files_though_a_worker_is_killed(
     made = []
     for backend in ("local", "ray"):
         (folder := tmp_path / backend).mkdir()
+        (folder / "regrets.json").write_text(json.dumps(regrets()))
         words = f"-m {COMMANDS[command]} --backend {backend} --jobs 2".split()
         variables = {**os.environ, "RAY_ADDRESS": cluster.address, "PYTHONPATH": str(ROOT)}
         with subprocess.Popen([sys.executable, *words], cwd=folder, env=variables) as run:
