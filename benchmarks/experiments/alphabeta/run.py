@@ -37,7 +37,7 @@ from benchmarks.experiments import harness
 from benchmarks.experiments.alphabeta import report
 from benchmarks.experiments.alphabeta.settings import SETTINGS, Study
 from benchmarks.experiments.cells import play_cells, play_part
-from benchmarks.experiments.harness import check_options, results
+from benchmarks.experiments.harness import check_options, read_settings, results
 
 RESULTS = harness.RESULTS / "alphabeta"
 
@@ -67,7 +67,7 @@ class Args:
     @property
     def study(self) -> Study:
         """The settings, and the folder of the results."""
-        return Study(json_files.read(self.settings), self.out)
+        return Study(read_settings(self.settings, SETTINGS), self.out)
 
 
 def play(args: Args) -> None:

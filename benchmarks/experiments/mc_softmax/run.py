@@ -54,6 +54,7 @@ from benchmarks.experiments.harness import (
     check_options,
     copy_rows,
     last_row,
+    read_settings,
     record_settings,
     results,
     selected,
@@ -106,7 +107,7 @@ class Args:
     @property
     def study(self) -> Study:
         """The settings, and the folder of the results."""
-        return Study(json_files.read(self.settings), self.out)
+        return Study(read_settings(self.settings, SETTINGS), self.out)
 
 
 @functools.cache

@@ -88,6 +88,11 @@ def table(rows: pd.DataFrame) -> str:
     return markdown([*head, "share of the top 4 (5% to 95%)"], body)
 
 
+def page_of(rows: Sequence[dict[str, Any]]) -> str:
+    """Return the page of the rows."""
+    return TEXT.format(n=N_PATTERNS) + table(pd.DataFrame(rows)) + "\n"
+
+
 @settings
 class Args:
     """Measure both pretrained networks and write the rows and the table."""
@@ -104,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     args.out.mkdir(parents=True, exist_ok=True)
     text = "".join(json.dumps(row) + "\n" for row in rows)
     (args.out / "concentration.jsonl").write_text(text, encoding="utf-8")
-    page = TEXT.format(n=N_PATTERNS) + table(pd.DataFrame(rows)) + "\n"
+    page = page_of(rows)
     (args.out / "concentration.md").write_text(page, encoding="utf-8")
     print(page)
 

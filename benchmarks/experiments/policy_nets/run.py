@@ -38,7 +38,6 @@ from afterstate.agents.config import Backend, Count, Jobs, Positive, settings
 from afterstate.agents.game2048.values.policy_net import PolicyNetAgent, load
 from afterstate.agents.training.run import EVALUATION_SEED
 from afterstate.agents.training.workers import Workers
-from afterstate.envs import json_files
 from afterstate.envs.commands import parse, run_process
 from afterstate.envs.messages import listed
 from afterstate.leaderboard.row_files import Row
@@ -46,6 +45,7 @@ from benchmarks.experiments.cells import play_cells, play_part
 from benchmarks.experiments.harness import (
     check_options,
     copy_rows,
+    read_settings,
     record_settings,
     results,
     train,
@@ -108,7 +108,7 @@ class Args:
     @cached_property
     def study(self) -> Study:
         """The settings, and the folder of the results."""
-        return Study(json_files.read(self.settings), self.out)
+        return Study(read_settings(self.settings, SETTINGS), self.out)
 
 
 def n_moves(args: Args) -> float:

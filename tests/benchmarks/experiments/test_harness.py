@@ -27,6 +27,7 @@ from afterstate.envs import json_files
 from afterstate.envs.commands import exit_code
 from benchmarks.experiments import harness
 from benchmarks.experiments.alphabeta import run as alphabeta
+from benchmarks.experiments.alphabeta.settings import SETTINGS
 from benchmarks.experiments.daihinmin import run as daihinmin
 from benchmarks.experiments.harness import (
     Estimate,
@@ -65,6 +66,27 @@ def test_options_without_effect_are_refused(
     with pytest.raises(SystemExit) as stop:
         exit_code(main, words.split())
     assert stop.value.code == 2 and message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"terms": None}, "terms is required"),
+        ({"dephts": {}}, "unknown setting 'dephts', did you mean 'depths'?"),
+        ([], "must be a JSON object like settings.json, got []"),
+    ],
+)
+def test_settings_of_another_kind_are_refused(
+    change: object, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loaded, file = change, tmp_path / "mine.json"
+    if isinstance(change, dict):
+        loaded = {**json_files.read(SETTINGS), **change}
+        loaded = {name: value for name, value in loaded.items() if value is not None}
+    file.write_text(json.dumps(loaded))
+    with pytest.raises(SystemExit) as stop:
+        exit_code(alphabeta.main, ["play", "--settings", str(file), "--out", str(tmp_path)])
+    assert stop.value.code == 2 and message in " ".join(capsys.readouterr().err.split())
 
 
 def waited(seconds: float) -> float:
