@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import TypeAlias
 
@@ -45,8 +45,8 @@ PAPER = "the paper's settings: L-max, best"
 Curve: TypeAlias = list[tuple[int, float]]
 """Numbers of moves with a value."""
 
-MIN_GAMES_DRAWN = 4
-"""Games that an interval needs to be drawn: of fewer it would be larger than the figure."""
+MIN_GAMES_SHOWN = 4
+"""Games that an interval needs to be shown: of fewer it would be larger than the figure."""
 
 MIN_GAMES = 20
 """Games that a mean score needs while learning."""
@@ -76,36 +76,54 @@ def simulations(study: Study, network: str) -> str:
 
     The published scores are of a network that learned far longer.
     """
-    published = study.settings["published"]
-    _, axes = plt.subplots(figsize=(7, 4.5))
-    body = []
-    played = [
-        r for r in rows(study, "scores", "simulations") if r["settings"]["network"] == network
-    ]
-    for kind, group in by_kind(played).items():
-        x = [row["settings"]["simulations"] for row in group]
-        spreads = [interval(r) if r["n_games"] >= MIN_GAMES_DRAWN else math.nan for r in group]
-        means = [row["mean"] for row in group]
-        axes.errorbar(x, means, spreads, marker="o", capsize=3, label=kind)
-        for n, row in zip(x, group, strict=True):
+    every = rows(study, "scores", "simulations")
+    played = by_kind([row for row in every if row["settings"]["network"] == network])
+    others = by_ply(study, network)
+    draw_simulations(study, network, played, others)
+    published, body = study.settings["published"], []
+    for kind, group in played.items():
+        for row in group:
+            n = row["settings"]["simulations"]
             score = published["simulations"].get(str(n)) if kind.startswith(PAPER) else None
             body.append([f"{n:,} simulations", kind, *score_cells(row, score)])
-    others = ("ntuple", "expectimax") if network == "ntuple" else ("value-net",)
-    for i, row in enumerate(r for r in rows(study, "scores", "lines") if r["player"] in others):
-        ply = f"{row['settings'].get('depth', 1)}-ply"
-        axes.axhline(row["mean"], color=f"C{3 + i}", linestyle="--", label=ply)
-        body.append([ply, "", *score_cells(row, published.get(ply))])
-    axes.set(xscale="log", xlabel="simulations per move", ylabel="mean score", ylim=(0, None))
-    axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
-    figures.save(axes.figure, study.out / f"simulations_{network}.svg")
+    body += [[ply, "", *score_cells(row, published.get(ply))] for ply, row in others.items()]
     head = ["", "", "mean score", "games", "µs of CPU a move", "published, CNN22"]
     return markdown(head, body)
 
 
+def by_ply(study: Study, network: str) -> dict[str, Row]:
+    """Return the rows of the other searches of a network, by their depth."""
+    players = ("ntuple", "expectimax") if network == "ntuple" else ("value-net",)
+    lines = [row for row in rows(study, "scores", "lines") if row["player"] in players]
+    return {f"{row['settings'].get('depth', 1)}-ply": row for row in lines}
+
+
+def draw_simulations(
+    study: Study, network: str, played: Mapping[str, Sequence[Row]], others: Mapping[str, Row]
+) -> None:
+    """Draw the scores by simulations, and those of other searches as lines."""
+    _, axes = plt.subplots(figsize=(7, 4.5))
+    for kind, group in played.items():
+        x, means = [row["settings"]["simulations"] for row in group], [r["mean"] for r in group]
+        spreads = [interval(row) if has_interval(row) else math.nan for row in group]
+        axes.errorbar(x, means, spreads, marker="o", capsize=3, label=kind)
+    for i, (ply, row) in enumerate(others.items()):
+        axes.axhline(row["mean"], color=f"C{3 + i}", linestyle="--", label=ply)
+    axes.set(xscale="log", xlabel="simulations per move", ylabel="mean score", ylim=(0, None))
+    axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
+    figures.save(axes.figure, study.out / f"simulations_{network}.svg")
+
+
+def has_interval(row: Row) -> bool:
+    """Return True if a row has enough games for an interval to be shown."""
+    return bool(row["n_games"] >= MIN_GAMES_SHOWN)
+
+
 def score_cells(row: Row, published: int | None) -> list[str]:
     """Return the cells of a score, its games, its cost and the published score."""
+    mean = mean_text(row) if has_interval(row) else f"{row['mean']:,.0f}"
     score = "" if published is None else f"{published:,}"
-    return [mean_text(row), f"{row['n_games']}", cost(row), score]
+    return [mean, f"{row['n_games']}", cost(row), score]
 
 
 def by_kind(played: list[Row]) -> dict[str, list[Row]]:
