@@ -49,6 +49,16 @@ def test_all_kinds_that_a_setting_may_have_are_in_one_message() -> None:
         Several(a=[4], b="x")  # type: ignore[arg-type]
 
 
+def test_a_missing_setting_is_named() -> None:
+    @settings
+    class Required:
+        title: str
+        games: Count
+
+    with pytest.raises(ValueError, match=r"^title is required; games must be >= 1, got 0$"):
+        from_dict({"games": 0}, Required)
+
+
 def test_settings_are_frozen_dataclasses_with_numpy_numbers_as_plain_ones() -> None:
     made = Outer(games=np.int64(3), moves=2e3)  # type: ignore[arg-type]
     assert is_dataclass(made) and type(made.games) is int
