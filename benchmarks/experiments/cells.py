@@ -24,7 +24,7 @@ from afterstate.envs.messages import shown
 from afterstate.envs.words import whole
 from afterstate.leaderboard.machine import machine
 from afterstate.leaderboard.row_files import Row
-from benchmarks.experiments.harness import Estimate, results
+from benchmarks.experiments.harness import Estimate, processors, results
 
 
 def name(cell: Row) -> str:
@@ -74,17 +74,13 @@ def cost(row: Row) -> str:
     return f"{row['cpu_us_per_move']:,.0f}"
 
 
-def took(rows: Iterable[Row]) -> str:
-    """Return the core hours of players and the processors that they ran on, as a sentence.
+def took(rows: Sequence[Row]) -> str:
+    """Return the core hours of players' games and their processors, as a sentence.
 
-    Rows are of games or of searched positions; those without a time do not count.
+    Rows without moves or their time do not count.
     """
-    every, hours = list(rows), 0.0
-    for row in every:
-        moves = row.get("moves", row.get("positions", 0) * row.get("seeds", 1))
-        hours += moves * row.get("cpu_us_per_move", 0) / 3.6e9
-    cpus = sorted({row["machine"]["cpu"] for row in every if "machine" in row})
-    return f"The players took {hours:.1f} core hours ({', '.join(cpus)})."
+    hours = sum(row.get("moves", 0) * row.get("cpu_us_per_move", 0) / 3.6e9 for row in rows)
+    return f"The players took {hours:.1f} core hours ({', '.join(processors(rows))})."
 
 
 def fill(
@@ -186,21 +182,21 @@ def play_cells(
             or a cell has a wrong number of games.
     """
     _held = FolderLock(path.parent)
-    missing, waiting = _missing(path, cells), path.with_suffix(".parts.jsonl")
-    ended = _write_complete(path, waiting, missing, tiles)
+    every, waiting = list(cells), path.with_suffix(".parts.jsonl")
+    ended = _write_complete(path, waiting, every, tiles)
     calls = [
         partial(play_seeds, cell, seeds)
-        for cell in _missing(path, missing)
+        for cell in _missing(path, every)
         for seeds in chunks(cell)
         if _key(cell, seeds) not in ended
     ]
     for part in results(calls, workers, hours, "parts"):
         json_files.append(waiting, [part])
-        _write_complete(path, waiting, missing, tiles)
+        _write_complete(path, waiting, every, tiles)
 
 
 Key: TypeAlias = tuple[str, int, int]
-"""What identifies a part: the name of its cell, its first seed and its number of games."""
+"""Identity of a part: the name of its cell, its first seed and its number of games."""
 
 
 def _write_complete(
@@ -208,11 +204,14 @@ def _write_complete(
 ) -> set[Key]:
     """Append the rows of cells whose parts have all ended, and return the parts that wait."""
     ended = _waiting_parts(waiting)
-    for cell in _missing(path, cells):
+    done = {name(row) for row in json_files.rows(path)}  # also of cells killed after their row
+    for cell in cells:
+        if name(cell) in done:
+            continue
         keys = [_key(cell, seeds) for seeds in chunks(cell)]
         if all(key in ended for key in keys):
             _append(path, row_of([ended[key] for key in keys], tiles))
-    done = {name(row) for row in json_files.rows(path)}  # also that of a kill after its row
+            done.add(name(cell))
     left = {key: part for key, part in ended.items() if key[0] not in done}
     if not left:
         waiting.unlink(missing_ok=True)
@@ -237,7 +236,7 @@ def _waiting_parts(waiting: Path) -> dict[Key, Row]:
 
 
 def _key(cell: Row, seeds: range) -> Key:
-    """Return what identifies a part."""
+    """Return the identity of a part."""
     return name(cell), seeds[0], len(seeds)
 
 

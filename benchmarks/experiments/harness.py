@@ -254,6 +254,11 @@ def _most_moves(rows: Iterable[Row]) -> int:
     return max((row.get("n_moves", 0) for row in rows), default=0)
 
 
+def processors(rows: Iterable[Row]) -> list[str]:
+    """Return the processors of the rows that name their machine, sorted."""
+    return sorted({row["machine"]["cpu"] for row in rows if "machine" in row})
+
+
 def are_published(study: Path, out: Path) -> bool:
     """Return True if a folder has the rows that a study's verdicts are about; if not, print why.
 

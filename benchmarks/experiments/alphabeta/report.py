@@ -11,7 +11,7 @@ from afterstate.leaderboard import figures
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.alphabeta.settings import HERE, SEARCHES, Players, Study
 from benchmarks.experiments.cells import cost, latest, mean_text, name, took
-from benchmarks.experiments.harness import are_published
+from benchmarks.experiments.harness import are_published, processors
 
 GAMES, REACHED, FIGURE = "games.jsonl", "reached.jsonl", "rate_2048.svg"
 """Files of the results."""
@@ -78,7 +78,7 @@ def reached_table(study: Study, rows: list[Row]) -> str:
         "ms per move": f"{passed:.0f}",
         "of CPU time": f"{cpu:.0f}",
         "core hours": f"{moves * cpu / 3.6e6:.1f}",
-        "processor": ", ".join(sorted({row["machine"]["cpu"] for row in rows})),
+        "processor": ", ".join(processors(rows)),
     }
     return markdown(list(cells), [list(cells.values())])
 

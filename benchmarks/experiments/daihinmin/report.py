@@ -24,7 +24,7 @@ from afterstate.agents.daihinmin.learning.rank_runs import RankSettings
 from afterstate.agents.training.commands import markdown
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.daihinmin.settings import Claim, Experiment, Player
-from benchmarks.experiments.harness import Estimate, difference, over_runs
+from benchmarks.experiments.harness import Estimate, difference, over_runs, processors
 
 EQUAL_WITHIN = 9
 """Points per 100 games: the paper calls 300 and 309 different, with 32 and 64 channels."""
@@ -271,10 +271,10 @@ def took(rows: Sequence[Row], curves: Curves) -> str:
     learned = [max((row.get("seconds", 0) for row in run), default=0) for run in curves.values()]
     played = sum(row.get("seconds", 0) for row in rows)
     every = [*rows, *(row for run in curves.values() for row in run)]
-    cpus = sorted({row["machine"]["cpu"] for row in every if "machine" in row})
     text = f"Learning took {sum(learned) / 3600:.1f} hours"
     if played:
         text += f" and playing {played / 3600:.1f} core hours"
+    cpus = processors(every)
     return f"{text} ({', '.join(cpus)})." if cpus else f"{text}."
 
 

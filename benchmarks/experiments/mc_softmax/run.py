@@ -218,10 +218,10 @@ def measure_regret(study: Study, runs: Path, cell: Row) -> Row:
     boards, values = positions(study, runs)
     is_random, fields = cell["player"] == "mc-softmax", network_fields(study, cell)
     seeds = range(options["seeds"] if is_random else 1)
-    players = [make_player(cell, **({"seed": seed} if is_random else {})) for seed in seeds]
+    searchers = [make_player(cell, **({"seed": seed} if is_random else {})) for seed in seeds]
     make_player(cell).act(boards[:1])  # load the kernels before the clock starts
     start = time.process_time()
-    actions = [player.act(boards) for player in players]
+    actions = [player.act(boards) for player in searchers]
     seconds = time.process_time() - start
     losses = values.max(1) - values[np.arange(len(values)), actions]
     regrets = np.minimum(losses, options["most"]).mean(0)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from afterstate.agents.training.commands import markdown
 from afterstate.leaderboard.row_files import Row
-from benchmarks.experiments.harness import Estimate, difference, over_runs
+from benchmarks.experiments.harness import Estimate, difference, over_runs, processors
 from benchmarks.experiments.quasi_greedy.rows import Curves, Point, at
 from benchmarks.experiments.quasi_greedy.settings import (
     DEPTHS,
@@ -179,10 +179,10 @@ def _setup(experiment: Experiment, scale: Scale, rows: Sequence[Row]) -> str:
     several = "runs by Student's t, where a run has several seeds, and otherwise over games"
     over = "games of one run" if most == 1 else several
     hours = sum(row["seconds"] for row in rows if row["share"] == 1) / 3600
-    cpus = sorted({row["machine"]["cpu"] for row in rows if "machine" in row})
     return (
         f"Here: {scale} per run{part}; seeds per run: {seeds}; games per evaluation: {games}; "
-        f"{'; '.join(cpus)}. ± is the 95% interval over {over}; where the paper gives intervals "
+        f"{'; '.join(processors(rows))}. "
+        f"± is the 95% interval over {over}; where the paper gives intervals "
         "they are over five runs, so the two cannot be compared. Our scores are taken after the "
         f"same share of the run as the published ones. Self-play took {hours:.1f} core hours. "
         f"Command: {_command(experiment, rows, scale, n_seeds)}."
