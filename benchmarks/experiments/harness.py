@@ -12,17 +12,17 @@ import json
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from hashlib import sha256
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from scipy.stats import sem, t
 from tqdm import tqdm
 
-from afterstate.agents.config import did_you_mean, from_dict
+from afterstate.agents.config import from_dict
 from afterstate.agents.game2048.learning import play_logs
 from afterstate.agents.training import __main__ as training
 from afterstate.agents.training.folder import FolderLock
@@ -31,8 +31,20 @@ from afterstate.envs import durable_files, json_files
 from afterstate.envs.messages import listed, shown
 from afterstate.leaderboard.row_files import Row
 
+T = TypeVar("T")
+
 RESULTS = Path(__file__).parents[1] / "results" / "experiments"
 """Folder of the results of all experiments."""
+
+
+@dataclass(frozen=True)
+class Study(Generic[T]):
+    """An experiment, and the folder of its results."""
+
+    experiment: T
+    """Its settings."""
+    out: Path
+    """Folder of rows, page and figures."""
 
 
 def check_options(args: Any, commands: Mapping[str, Sequence[str]]) -> None:
@@ -93,24 +105,6 @@ def settings_file(name: str, folder: Path) -> Path:
     if name not in files:
         raise ValueError(f"name must be {', '.join(files)} or a file NAME.json, got {shown(name)}")
     return files[name]
-
-
-def read_settings(path: Path, published: Path) -> Row:
-    """Return the settings of a file, with the same entries as the published settings.
-
-    Raises:
-        OSError: a file cannot be read.
-        ValueError: it is not a JSON object, or has other entries.
-    """
-    loaded, known = json_files.read(path), json_files.read(published)
-    if not isinstance(loaded, dict):
-        raise ValueError(f"{path} must be a JSON object like {published.name}, got {shown(loaded)}")
-    if missing := [name for name in known if name not in loaded]:
-        raise ValueError(f"{path}: {missing[0]} is required")
-    if unknown := [name for name in loaded if name not in known]:
-        hint = did_you_mean(unknown[0], known)
-        raise ValueError(f"{path}: unknown setting {shown(unknown[0])}{hint}")
-    return loaded
 
 
 def selected(every: Iterable[str], only: Sequence[str] = ()) -> list[str]:

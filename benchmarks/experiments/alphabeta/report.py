@@ -9,9 +9,9 @@ from afterstate.agents.training.commands import markdown
 from afterstate.envs import json_files
 from afterstate.leaderboard import figures
 from afterstate.leaderboard.row_files import Row
-from benchmarks.experiments.alphabeta.settings import HERE, SEARCHES, Players, Study
+from benchmarks.experiments.alphabeta.settings import HERE, Experiment, Players
 from benchmarks.experiments.cells import cost, latest, mean_text, name, took
-from benchmarks.experiments.harness import are_published, processors
+from benchmarks.experiments.harness import Study, are_published, processors
 
 GAMES, REACHED, FIGURE = "games.jsonl", "reached.jsonl", "rate_2048.svg"
 """Files of the results."""
@@ -20,22 +20,23 @@ TILES = (512, 1024, 2048, 4096)
 """Tiles whose rates are reported."""
 
 
-def write(study: Study) -> None:
+def write(study: Study[Experiment]) -> None:
     """Write the page and the figure of the rows that a folder has.
 
     The text is about the published rows, and left out with others.
     """
+    experiment = study.experiment
     study.out.mkdir(parents=True, exist_ok=True)
     names = ("text.md", "verdicts.md") if are_published(HERE, study.out) else ()
     texts = [(HERE / name).read_text(encoding="utf-8").rstrip() for name in names]
-    parts = ["# " + study.settings["title"], *texts, *reached_section(study)]
-    parts += ["## What each term contributes", took(latest(study.out / GAMES, study.cells()))]
+    parts = ["# " + experiment.title, *texts, *reached_section(study)]
+    parts += ["## What each term contributes", took(latest(study.out / GAMES, experiment.cells()))]
     parts.append(f"![]({FIGURE})")
-    for tiles in SEARCHES:
-        heading = study.title(tiles)
+    for tiles in experiment.terms:
+        heading = experiment.heading(tiles)
         parts.append(f"## {heading[0].upper()}{heading[1:]}")
-        parts.append(table(study, study.by_evaluation(tiles)))
-    parts += ["## All four terms, by depth", table(study, study.by_depth())]
+        parts.append(table(study, experiment.by_evaluation(tiles)))
+    parts += ["## All four terms, by depth", table(study, experiment.by_depth())]
     parts.append((HERE / "readings.md").read_text(encoding="utf-8").rstrip())
     draw_rates(study)
     path = study.out / "README.md"
@@ -46,24 +47,24 @@ def write(study: Study) -> None:
 # Games with a limit of time
 
 
-def reached_rows(study: Study) -> list[Row]:
+def reached_rows(study: Study[Experiment]) -> list[Row]:
     """Return the rows of the games with the limit of time and the tile of the settings."""
-    plan = study.settings["reach"]
-    options = {**plan["settings"], "tile": plan["tile"]}.items()
+    plan = study.experiment.reach
+    options = {**plan.settings, "tile": plan.tile}.items()
     return [row for row in json_files.rows(study.out / REACHED) if options <= row.items()]
 
 
-def reached_section(study: Study) -> list[str]:
+def reached_section(study: Study[Experiment]) -> list[str]:
     """Return the section of the games with a limit of time."""
-    limit = 1e3 * study.settings["reach"]["settings"]["seconds"]
+    limit = 1e3 * study.experiment.reach.settings["seconds"]
     rows = reached_rows(study)
     text = reached_table(study, rows) if rows else "No games yet."
     return [f"## With {limit:.0f} ms a move", text]
 
 
-def reached_table(study: Study, rows: list[Row]) -> str:
+def reached_table(study: Study[Experiment], rows: list[Row]) -> str:
     """Return the table of the games with a limit of time, of all and of those that are lost."""
-    tile, moves = study.settings["reach"]["tile"], sum(row["moves"] for row in rows)
+    tile, moves = study.experiment.reach.tile, sum(row["moves"] for row in rows)
     n_reached = sum(row["max_tile"] >= tile for row in rows)
     share, low, high = share_of(n_reached, len(rows))
     passed, cpu = (
@@ -92,7 +93,7 @@ def share_of(n: int, n_games: int) -> tuple[float, float, float]:
 # Games to the end
 
 
-def rows_of(study: Study, players: Players) -> dict[str, Row]:
+def rows_of(study: Study[Experiment], players: Players) -> dict[str, Row]:
     """Return the latest row of each player that has one, by the player's label."""
     labels = {name(cell): label for label, cell in players.items()}
     return {labels[name(row)]: row for row in latest(study.out / GAMES, players.values())}
@@ -103,7 +104,7 @@ def rate(row: Row) -> tuple[float, float, float]:
     return share_of(round(row["reached"]["2048"] * row["n_games"]), row["n_games"])
 
 
-def table(study: Study, players: Players) -> str:
+def table(study: Study[Experiment], players: Players) -> str:
     """Return the table of the players that have rows."""
     rates = [f"{tile}, %" for tile in TILES]
     head = ["", "games", "mean score", *rates, "moves per game", "CPU time per move (µs)"]
@@ -118,17 +119,19 @@ def table(study: Study, players: Players) -> str:
     return markdown(head, body)
 
 
-def draw_rates(study: Study) -> None:
+def draw_rates(study: Study[Experiment]) -> None:
     """Draw the rates of 2048 by evaluation, with their intervals."""
-    names = list(study.settings["evaluations"])
+    experiment = study.experiment
+    names = list(experiment.evaluations)
     _, axes = plt.subplots(figsize=(7, 5.5))
-    for i, tiles in enumerate(SEARCHES):
-        played = rows_of(study, study.by_evaluation(tiles))
+    for i, tiles in enumerate(experiment.terms):
+        played = rows_of(study, experiment.by_evaluation(tiles))
         heights = [names.index(evaluation) + 0.2 * (i - 1) for evaluation in played]
         rates = [rate(row) for row in played.values()]
         spreads = [[r - low for r, low, _ in rates], [high - r for r, _, high in rates]]
         means = [mean for mean, _, _ in rates]
-        axes.errorbar(means, heights, xerr=spreads, fmt="o", capsize=3, label=study.title(tiles))
+        label = experiment.heading(tiles)
+        axes.errorbar(means, heights, xerr=spreads, fmt="o", capsize=3, label=label)
     axes.set(xlabel="games that reach 2048, %", xlim=(-2, 102))
     axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()

@@ -25,7 +25,7 @@ from typing import Any, Literal, NamedTuple
 import gymnasium as gym
 
 from afterstate import agents
-from afterstate.agents.config import Backend, Jobs, Positive, settings
+from afterstate.agents.config import Backend, Jobs, Positive, read, settings
 from afterstate.agents.training.folder import FolderLock
 from afterstate.agents.training.run import EVALUATION_SEED
 from afterstate.agents.training.workers import Workers
@@ -35,9 +35,9 @@ from afterstate.leaderboard.machine import machine
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments import harness
 from benchmarks.experiments.alphabeta import report
-from benchmarks.experiments.alphabeta.settings import SETTINGS, Study
+from benchmarks.experiments.alphabeta.settings import SETTINGS, Experiment, Reach
 from benchmarks.experiments.cells import play_cells, play_part
-from benchmarks.experiments.harness import check_options, read_settings, results
+from benchmarks.experiments.harness import Study, check_options, results
 
 RESULTS = harness.RESULTS / "alphabeta"
 
@@ -65,14 +65,14 @@ class Args:
         return Workers(self.jobs, self.backend)
 
     @property
-    def study(self) -> Study:
+    def study(self) -> Study[Experiment]:
         """The settings, and the folder of the results."""
-        return Study(read_settings(self.settings, SETTINGS), self.out)
+        return Study(read(self.settings, Experiment), self.out)
 
 
 def play(args: Args) -> None:
     """Play the games of all players."""
-    file, cells = args.out / report.GAMES, args.study.cells()
+    file, cells = args.out / report.GAMES, args.study.experiment.cells()
     play_cells(file, cells, play_cell, args.workers, args.hours, report.TILES)
 
 
@@ -103,20 +103,20 @@ def reach(args: Args) -> None:
     study, path = args.study, args.out / report.REACHED
     _held = FolderLock(args.out)
     done = {row["seed"] for row in report.reached_rows(study)}
-    plan = study.settings["reach"]
-    seeds = range(EVALUATION_SEED, EVALUATION_SEED + plan["games"])
+    plan = study.experiment.reach
+    seeds = range(EVALUATION_SEED, EVALUATION_SEED + plan.games)
     calls = [partial(reach_tile, plan, seed) for seed in seeds if seed not in done]
     for row in results(calls, args.workers, args.hours, "games"):
         json_files.append(path, [row])
 
 
-def reach_tile(plan: Row, seed: int) -> Row:
+def reach_tile(plan: Reach, seed: int) -> Row:
     """Play a game with a limit of time until it has the tile, or is lost; return its row."""
-    player = ready_player(plan["settings"])
+    player = ready_player(plan.settings)
     start, began = time.process_time(), time.monotonic()
-    game = play_until(player, plan["tile"], seed)
+    game = play_until(player, plan.tile, seed)
     seconds, passed = time.process_time() - start, time.monotonic() - began
-    row = {"seed": seed, **plan["settings"], "tile": plan["tile"], **game._asdict()}
+    row = {"seed": seed, **plan.settings, "tile": plan.tile, **game._asdict()}
     row["ms_per_move"] = round(1e3 * passed / game.moves, 1)
     row["cpu_ms_per_move"] = round(1e3 * seconds / game.moves, 1)
     return {**row, "machine": machine()}

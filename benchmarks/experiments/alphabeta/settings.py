@@ -3,58 +3,87 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Literal
 
+from afterstate.agents.config import Count, settings
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.cells import name
 
 HERE = Path(__file__).parent
 SETTINGS = HERE / "settings.json"
 
-SEARCHES = {
+Tiles = Literal["annoying", "any", "chance"]
+
+SEARCHES: dict[Tiles, str] = {
     "annoying": "minimax over the heuristic's worst tiles",
     "any": "minimax over all tiles",
     "chance": "expectimax",
 }
-"""Names of the searches, by the setting `tiles`."""
+"""Names of the searches, by the player's setting `tiles`."""
 
 Players = dict[str, Row]
 """Cells by a label."""
 
 
-class Study(NamedTuple):
-    """The experiments with one file of settings."""
+@settings
+class Reach:
+    """Games with a limit of time, until they have a tile."""
 
-    settings: Row
-    out: Path  # folder of the results
+    settings: dict[str, Any]
+    """Those of the player."""
+    tile: Count
+    games: Count
+
+
+@settings
+class Comparison:
+    """The games of a search with each evaluation."""
+
+    depth: Count
+    games: Count
+
+
+@settings
+class Experiment:
+    """The players, and how many games they play."""
+
+    title: str
+    chunk: Count
+    """Games that a process plays at a time."""
+    reach: Reach
+    terms: dict[Tiles, Comparison]
+    """The searches that use each evaluation."""
+    evaluations: dict[str, dict[str, Any]]
+    """Settings of the evaluation by its label."""
+    depths: dict[Tiles, dict[int, Count]]
+    """Games with the full evaluation, by search and depth."""
 
     def cells(self) -> list[Row]:
         """Return all players, without duplicates."""
-        every = [each for tiles in SEARCHES for each in self.by_evaluation(tiles).values()]
+        every = [each for tiles in self.terms for each in self.by_evaluation(tiles).values()]
         return list({name(each): each for each in [*every, *self.by_depth().values()]}.values())
 
-    def by_evaluation(self, tiles: str) -> Players:
+    def by_evaluation(self, tiles: Tiles) -> Players:
         """Return the players with a search, by evaluation."""
-        plan = self.settings["terms"][tiles]
+        plan = self.terms[tiles]
         return {
-            label: self.cell(tiles, plan["depth"], plan["games"], weights)
-            for label, weights in self.settings["evaluations"].items()
+            label: self.cell(tiles, plan.depth, plan.games, weights)
+            for label, weights in self.evaluations.items()
         }
 
     def by_depth(self) -> Players:
         """Return the players with the full evaluation, by search and depth."""
         return {
-            f"{SEARCHES[tiles]}, depth {depth}": self.cell(tiles, int(depth), games)
-            for tiles, plan in self.settings["depths"].items()
+            f"{SEARCHES[tiles]}, depth {depth}": self.cell(tiles, depth, games)
+            for tiles, plan in self.depths.items()
             for depth, games in plan.items()
         }
 
-    def cell(self, tiles: str, depth: int, games: int, evaluation: Row | None = None) -> Row:
+    def cell(self, tiles: Tiles, depth: int, games: int, evaluation: Row | None = None) -> Row:
         """Return a player by its name and settings, with its number of games."""
         options = {"tiles": tiles, "depth": depth, "cutoffs": "equal", **(evaluation or {})}
-        sizes = {"games": games, "chunk": self.settings["chunk"]}
-        return {"player": "alphabeta", "settings": options, **sizes}
+        return {"player": "alphabeta", "settings": options, "games": games, "chunk": self.chunk}
 
-    def title(self, tiles: str) -> str:
+    def heading(self, tiles: Tiles) -> str:
         """Return the name of a search with the depth at which evaluations are compared."""
-        return f"{SEARCHES[tiles]}, depth {self.settings['terms'][tiles]['depth']}"
+        return f"{SEARCHES[tiles]}, depth {self.terms[tiles].depth}"

@@ -16,12 +16,8 @@ from afterstate.envs import json_files
 from afterstate.leaderboard import figures
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.cells import cost, interval, latest, mean_text, score, took
-from benchmarks.experiments.harness import INTERVALS, Estimate, are_published, over_runs
-from benchmarks.experiments.mc_softmax.settings import (
-    HERE,
-    Measure,
-    Study,
-)
+from benchmarks.experiments.harness import INTERVALS, Estimate, Study, are_published, over_runs
+from benchmarks.experiments.mc_softmax.settings import HERE, Experiment, Measure
 
 FILES = {
     "regrets": "regrets.jsonl",
@@ -52,12 +48,12 @@ MIN_GAMES = 20
 """Games that a mean score needs while learning."""
 
 
-def rows(study: Study, measure: Measure, group: str) -> list[Row]:
+def rows(study: Study[Experiment], measure: Measure, group: str) -> list[Row]:
     """Return the latest rows of a group in a folder, in the order of `settings.json`."""
-    return latest(study.out / FILES[measure], study.cells(measure, [group]))
+    return latest(study.out / FILES[measure], study.experiment.cells(measure, [group]))
 
 
-def policies(study: Study, measure: Measure) -> str:
+def policies(study: Study[Experiment], measure: Measure) -> str:
     """Return the regrets or scores of all pairs of policies."""
     pairs = {
         (row["settings"]["select"], row["settings"]["backup"]): mean_text(row)
@@ -71,7 +67,7 @@ def policies(study: Study, measure: Measure) -> str:
     return markdown(["select, back up by", *backups], body)
 
 
-def simulations(study: Study, network: str) -> str:
+def simulations(study: Study[Experiment], network: str) -> str:
     """Return and draw the scores by simulations, with those of other searches of the network.
 
     The published scores are of a network that learned far longer.
@@ -80,18 +76,19 @@ def simulations(study: Study, network: str) -> str:
     played = by_kind([row for row in every if row["settings"]["network"] == network])
     others = by_ply(study, network)
     draw_simulations(study, network, played, others)
-    published, body = study.settings["published"], []
+    published, body = study.experiment.published, []
     for kind, group in played.items():
         for row in group:
             n = row["settings"]["simulations"]
-            score = published["simulations"].get(str(n)) if kind.startswith(PAPER) else None
+            score = published.simulations.get(str(n)) if kind.startswith(PAPER) else None
             body.append([f"{n:,} simulations", kind, *score_cells(row, score)])
-    body += [[ply, "", *score_cells(row, published.get(ply))] for ply, row in others.items()]
+    for ply, row in others.items():
+        body.append([ply, "", *score_cells(row, published.searches.get(ply))])
     head = ["", "", "mean score", "games", "µs of CPU a move", "published, CNN22"]
     return markdown(head, body)
 
 
-def by_ply(study: Study, network: str) -> dict[str, Row]:
+def by_ply(study: Study[Experiment], network: str) -> dict[str, Row]:
     """Return the rows of the other searches of a network, by their depth."""
     players = ("ntuple", "expectimax") if network == "ntuple" else ("value-net",)
     lines = [row for row in rows(study, "scores", "lines") if row["player"] in players]
@@ -99,7 +96,10 @@ def by_ply(study: Study, network: str) -> dict[str, Row]:
 
 
 def draw_simulations(
-    study: Study, network: str, played: Mapping[str, Sequence[Row]], others: Mapping[str, Row]
+    study: Study[Experiment],
+    network: str,
+    played: Mapping[str, Sequence[Row]],
+    others: Mapping[str, Row],
 ) -> None:
     """Draw the scores by simulations, and those of other searches as lines."""
     _, axes = plt.subplots(figsize=(7, 4.5))
@@ -138,7 +138,7 @@ def by_kind(played: list[Row]) -> dict[str, list[Row]]:
     return groups
 
 
-def by_settings(study: Study, measure: Measure, group: str) -> str:
+def by_settings(study: Study[Experiment], measure: Measure, group: str) -> str:
     """Return players by their settings: regret and share of best moves, or score and time."""
     of_regrets, of_scores = ["regret", "best moves, %"], ["mean score", "µs of CPU a move"]
     body = []
@@ -180,7 +180,7 @@ def scores(evaluations: list[Row], window: float | None) -> Curve:
     return curve
 
 
-def learner_rows(study: Study, experiment: str) -> dict[str, list[list[Row]]]:
+def learner_rows(study: Study[Experiment], experiment: str) -> dict[str, list[list[Row]]]:
     """Return the rows of an experiment by the name of the learner, a list for each of its seeds."""
     groups: dict[str, dict[int, list[Row]]] = {}
     for row in json_files.rows(study.out / FILES["learners"]):
@@ -223,12 +223,12 @@ def draw_curves(axes: Axes, curves: Sequence[Curve], label: str, color: str) -> 
         axes.plot(x, y, marker=".", color=color, label="" if i else label)
 
 
-def learning(study: Study, experiment: str) -> str:
+def learning(study: Study[Experiment], experiment: str) -> str:
     """Return the results of the learners of an experiment, and draw their curves.
 
     The curves are of the games that they learn from, as in the paper.
     """
-    window = study.settings["learners"][experiment].get("window")
+    window = study.experiment.learners[experiment].window
     _, axes = plt.subplots(figsize=(7, 4.5))
     body = []
     for i, (run, seeds) in enumerate(learner_rows(study, experiment).items()):
@@ -238,7 +238,7 @@ def learning(study: Study, experiment: str) -> str:
     axes.set(xlabel="moves", ylabel=f"mean score, {lately}", ylim=(0, None))
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
     figures.save(axes.figure, study.out / f"{file_name(experiment)}.svg")
-    n_games = f"then, {study.settings['searched']} games"
+    n_games = f"then, {study.experiment.searched} games"
     head = ["learner", "runs", "moves", f"best mean score while learning, {lately}"]
     table = markdown([*head, "at the end", n_games, "greedy, 100 games", ""], body)
     return f"{INTERVALS}\n\n{table}"
@@ -259,7 +259,7 @@ def board_values(rows: list[Row]) -> Curve:
     ]
 
 
-def growth(study: Study, experiment: str) -> str:
+def growth(study: Study[Experiment], experiment: str) -> str:
     """Draw the mean value of boards in the course of learning; return the figure's name."""
     _, axes = plt.subplots(figsize=(7, 4.5))
     for i, (run, seeds) in enumerate(learner_rows(study, experiment).items()):
@@ -276,7 +276,7 @@ def file_name(experiment: str) -> str:
     return experiment.replace(" ", "_")
 
 
-def player_sections(study: Study) -> list[str]:
+def player_sections(study: Study[Experiment]) -> list[str]:
     """Return the sections of players that have rows."""
     heads: dict[Measure, str] = {"regrets": "regrets", "scores": "mean scores"}
     parts = []
@@ -288,24 +288,24 @@ def player_sections(study: Study) -> list[str]:
         parts += [f"## Simulations, {NETWORKS[network]}", simulations(study, network)]
         parts += [f"![](simulations_{network}.svg)"]
     for measure in heads:
-        for group in study.settings[measure]:
+        for group in study.experiment.groups(measure):
             if group not in ("policies", "simulations", "lines") and rows(study, measure, group):
                 parts += [f"## {group[0].upper()}{group[1:]}: {measure}"]
                 parts += [by_settings(study, measure, group)]
     return parts
 
 
-def learner_sections(study: Study) -> list[str]:
+def learner_sections(study: Study[Experiment]) -> list[str]:
     """Return the sections of experiments that have rows."""
     parts = []
-    for experiment, plan in study.settings["learners"].items():
+    for experiment, plan in study.experiment.learners.items():
         if learner_rows(study, experiment):
-            parts += [f"## Learning, {experiment}", plan["about"], learning(study, experiment)]
+            parts += [f"## Learning, {experiment}", plan.about, learning(study, experiment)]
             parts += [f"![]({file_name(experiment)}.svg)", f"![]({growth(study, experiment)})"]
     return parts
 
 
-def write(study: Study) -> None:
+def write(study: Study[Experiment]) -> None:
     """Write the page and the figures of the rows that a folder has.
 
     The text is about the published rows, and left out with others.
@@ -314,10 +314,10 @@ def write(study: Study) -> None:
     texts = {name: (HERE / name).read_text(encoding="utf-8").rstrip() for name in TEXTS}
     readings = texts.pop("readings.md")
     is_published = are_published(HERE, study.out)
-    parts = ["# " + study.settings["title"], *(texts.values() if is_published else ())]
+    parts = ["# " + study.experiment.title, *(texts.values() if is_published else ())]
     players = player_sections(study)
     if players:
-        played = [row for group in study.settings["scores"] for row in rows(study, "scores", group)]
+        played = [row for group in study.experiment.scores for row in rows(study, "scores", group)]
         parts.append(took(played))
     parts += [*players, *learner_sections(study), readings]
     path = study.out / "README.md"

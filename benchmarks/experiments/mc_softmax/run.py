@@ -24,6 +24,7 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,7 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from afterstate import agents
-from afterstate.agents.config import Backend, Count, Jobs, Positive, from_dict, settings
+from afterstate.agents.config import Backend, Count, Jobs, Positive, from_dict, read, settings
 from afterstate.agents.game2048 import players
 from afterstate.agents.game2048.learning import play_logs
 from afterstate.agents.game2048.learning.runs import SearchValueRun
@@ -51,10 +52,10 @@ from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments import harness
 from benchmarks.experiments.cells import fill, mean_regret, play_cells, play_part
 from benchmarks.experiments.harness import (
+    Study,
     check_options,
     copy_rows,
     last_row,
-    read_settings,
     record_settings,
     results,
     selected,
@@ -64,8 +65,9 @@ from benchmarks.experiments.harness import (
 from benchmarks.experiments.mc_softmax import report
 from benchmarks.experiments.mc_softmax.settings import (
     SETTINGS,
+    Experiment,
     LearnerPlan,
-    Study,
+    Positions,
     network_name,
 )
 
@@ -105,9 +107,9 @@ class Args:
         return Workers(self.jobs, self.backend, self.threads)
 
     @property
-    def study(self) -> Study:
+    def study(self) -> Study[Experiment]:
         """The settings, and the folder of the results."""
-        return Study(read_settings(self.settings, SETTINGS), self.out)
+        return Study(read(self.settings, Experiment), self.out)
 
 
 @functools.cache
@@ -140,13 +142,13 @@ def make_player(cell: Row, **changes: Any) -> Any:
     return agents.make(cell["player"], **options)
 
 
-def network_fields(study: Study, cell: Row) -> Row:
+def network_fields(experiment: Experiment, cell: Row) -> Row:
     """Return the fields of a row that describe its network; limit torch to one thread.
 
     Raises:
         ValueError: the installed network is not that of the cell.
     """
-    study.check_network(network_name(cell))
+    experiment.check_network(network_name(cell))
     if network_name(cell) == "ntuple":
         return {}
     import torch
@@ -155,13 +157,19 @@ def network_fields(study: Study, cell: Row) -> Row:
     return {"bits": 16 if has_bfloat16() else 32}
 
 
-def logged_boards(log: Path, options: Row) -> Words:
-    """Return boards of games, `uint64[n]`; the games are played if there is no log."""
-    record_settings(log.with_suffix(".config.json"), options)
+def logged_boards(log: Path, plan: Positions, **fields: str) -> Words:
+    """Return boards of games, `uint64[n]`; the games are played if there is no log.
+
+    Args:
+        log: the file.
+        plan: the games.
+        fields: what else must be the same for a log that exists.
+    """
+    record_settings(log.with_suffix(".config.json"), {**asdict(plan), **fields})
     if not log.exists():
-        played = {name: options[name] for name in ("player", "games", "share", "seed")}
+        played = {name: getattr(plan, name) for name in ("player", "games", "share", "seed")}
         write_log(log, {**played, "skip": 0})
-    return np.array(play_logs.read(log)["board"][: options["n"]], np.uint64)
+    return np.array(play_logs.read(log)["board"][: plan.n], np.uint64)
 
 
 @functools.cache
@@ -175,23 +183,22 @@ def searched(file: Path, settings_json: str, boards: Words) -> tuple[Path, Value
     return file, reference(settings_json).evaluate(boards)
 
 
-def positions(study: Study, runs: Path, workers: Workers = ALONE) -> tuple[Words, Values]:
+def positions(experiment: Experiment, runs: Path, workers: Workers = ALONE) -> tuple[Words, Values]:
     """Return boards and the values of their moves by 5-ply search.
 
     Values without a file are computed, and each part is saved when it ends.
 
     Args:
-        study: has the settings of the positions.
+        experiment: has the settings of the positions.
         runs: folder of the files.
         workers: processes that search.
 
     Returns:
         `uint64[n]` and `float64[n, 4]`.
     """
-    options = study.settings["positions"]
-    network = {"network_sha256": study.settings["networks"]["ntuple"]}
-    boards = logged_boards(runs / "positions.npy", {**options, **network})
-    search, files = json.dumps(options["reference"]), value_files(runs)
+    plan, network = experiment.positions, experiment.networks["ntuple"]
+    boards = logged_boards(runs / "positions.npy", plan, network_sha256=network)
+    search, files = json.dumps(plan.reference), value_files(runs)
     calls = [
         functools.partial(searched, file, search, part)
         for file, part in zip(files, np.array_split(boards, len(files)), strict=True)
@@ -208,23 +215,23 @@ def value_files(runs: Path) -> list[Path]:
     return [runs / "values" / f"{i:02}.npy" for i in range(100)]
 
 
-def measure_regret(study: Study, runs: Path, cell: Row) -> Row:
+def measure_regret(experiment: Experiment, runs: Path, cell: Row) -> Row:
     """Return the row of a player that is measured by positions.
 
     It has the mean regret in points, each at most `most`, its 95% interval over positions, and the
     share of the best moves, over all seeds.
     """
-    options = study.settings["positions"]
-    boards, values = positions(study, runs)
-    is_random, fields = cell["player"] == "mc-softmax", network_fields(study, cell)
-    seeds = range(options["seeds"] if is_random else 1)
+    plan = experiment.positions
+    boards, values = positions(experiment, runs)
+    is_random, fields = cell["player"] == "mc-softmax", network_fields(experiment, cell)
+    seeds = range(plan.seeds if is_random else 1)
     searchers = [make_player(cell, **({"seed": seed} if is_random else {})) for seed in seeds]
     make_player(cell).act(boards[:1])  # load the kernels before the clock starts
     start = time.process_time()
     actions = [player.act(boards) for player in searchers]
     seconds = time.process_time() - start
     losses = values.max(1) - values[np.arange(len(values)), actions]
-    regrets = np.minimum(losses, options["most"]).mean(0)
+    regrets = np.minimum(losses, plan.most).mean(0)
     return {
         **cell,
         **fields,
@@ -239,19 +246,19 @@ def measure_regret(study: Study, runs: Path, cell: Row) -> Row:
 
 def measure_regrets(args: Args) -> None:
     """Measure players by positions."""
-    study = args.study
-    measured = list(study.cells("regrets", args.only))
-    study.check_network("ntuple")  # of the reference
-    check_networks(study, measured)
-    positions(study, args.runs, args.workers)  # once, before several processes need them
-    measure = functools.partial(measure_regret, study, args.runs)
+    experiment = args.study.experiment
+    measured = list(experiment.cells("regrets", args.only))
+    experiment.check_network("ntuple")  # of the reference
+    check_networks(experiment, measured)
+    positions(experiment, args.runs, args.workers)  # once, before several processes need them
+    measure = functools.partial(measure_regret, experiment, args.runs)
     fill(args.out / report.FILES["regrets"], measured, measure, args.workers, args.hours)
 
 
-def check_networks(study: Study, measured: Sequence[Row]) -> None:
+def check_networks(experiment: Experiment, measured: Sequence[Row]) -> None:
     """Raise ValueError if the installed networks are not those of the players."""
     for name in sorted(set(map(network_name, measured))):
-        study.check_network(name)
+        experiment.check_network(name)
 
 
 def learn_temperature(args: Args) -> None:
@@ -260,25 +267,25 @@ def learn_temperature(args: Args) -> None:
     Raises:
         ValueError: the installed network is not that of the experiment.
     """
-    study = args.study
-    study.check_network("ntuple")
-    options = study.settings["temperature"]
-    boards = logged_boards(args.runs / "temperature.npy", options["positions"])
-    player = MCSoftmaxAgent(load(players.PRETRAINED), MCSoftmaxSettings(**options["searches"]))
+    experiment = args.study.experiment
+    experiment.check_network("ntuple")
+    plan = experiment.temperature
+    boards = logged_boards(args.runs / "temperature.npy", plan.positions)
+    player = MCSoftmaxAgent(load(players.PRETRAINED), MCSoftmaxSettings(**plan.searches))
     temperature = round(learned_temperature(player, boards), 4)
-    row = {**options, "boards": len(boards), "temperature": temperature, "machine": machine()}
+    row = {**asdict(plan), "boards": len(boards), "temperature": temperature, "machine": machine()}
     args.out.mkdir(parents=True, exist_ok=True)
     text = json.dumps(row, indent=1) + "\n"
     (args.out / report.FILES["temperature"]).write_text(text, encoding="utf-8")
     print(f"temperature {temperature}")
 
 
-def play_cell(study: Study, cell: Row, seeds: range) -> Row:
+def play_cell(experiment: Experiment, cell: Row, seeds: range) -> Row:
     """Play some games of a player and return their results.
 
     Searches of other games have other seeds.
     """
-    fields, changes = network_fields(study, cell), {}
+    fields, changes = network_fields(experiment, cell), {}
     if cell["player"] == "mc-softmax":
         changes["seed"] = cell["settings"].get("seed", 0) + seeds[0] - EVALUATION_SEED
     return play_part(cell, seeds, make_player(cell, **changes), **fields)
@@ -287,10 +294,10 @@ def play_cell(study: Study, cell: Row, seeds: range) -> Row:
 def measure_scores(args: Args) -> None:
     """Play games."""
     file = args.out / report.FILES["scores"]
-    study = args.study
-    measured = list(study.cells("scores", args.only))
-    check_networks(study, measured)
-    play_some = functools.partial(play_cell, study)
+    experiment = args.study.experiment
+    measured = list(experiment.cells("scores", args.only))
+    check_networks(experiment, measured)
+    play_some = functools.partial(play_cell, experiment)
     play_cells(file, measured, play_some, args.workers, args.hours)
 
 
@@ -301,22 +308,24 @@ def folder(runs: Path, plan: LearnerPlan) -> Path:
 
 def learn(args: Args) -> None:
     """Train learners to their number of moves, and copy the rows of each that has ended."""
-    study = args.study
-    experiments = selected(study.settings["learners"], args.only)
-    plans = [plan for plan in study.learners(args.repeats) if plan.experiment in experiments]
-    learn_each = functools.partial(learn_by_plan, study, args.runs, args.threads)
+    experiment = args.study.experiment
+    names = selected(experiment.learners, args.only)
+    plans = [plan for plan in experiment.learner_plans(args.repeats) if plan.experiment in names]
+    learn_each = functools.partial(learn_by_plan, experiment, args.runs, args.threads)
     calls = [functools.partial(learn_each, plan) for plan in plans]
     path = args.out / report.FILES["learners"]
     for plan in results(calls, args.workers, args.hours, "learners", save=True):
         copy_rows(path, key_of(plan), folder(args.runs, plan), "rows.jsonl", "search_play.jsonl")
 
 
-def learn_by_plan(study: Study, runs: Path, threads: int, plan: LearnerPlan) -> LearnerPlan:
+def learn_by_plan(
+    experiment: Experiment, runs: Path, threads: int, plan: LearnerPlan
+) -> LearnerPlan:
     """Train a learner to its number of moves, play games by its search, and return the plan."""
     place = folder(runs, plan)
     print(f"{place.name}:", file=sys.stderr)
-    learn_until_end(study, place, plan, threads)
-    play_by_search(place, plan, study.settings["searched"])
+    learn_until_end(experiment, place, plan, threads)
+    play_by_search(place, plan, experiment.searched)
     return plan
 
 
@@ -325,16 +334,16 @@ def key_of(plan: LearnerPlan) -> Row:
     return {"experiment": plan.experiment, "run": plan.run, "seed": plan.seed}
 
 
-def learn_until_end(study: Study, place: Path, plan: LearnerPlan, threads: int) -> None:
+def learn_until_end(experiment: Experiment, place: Path, plan: LearnerPlan, threads: int) -> None:
     """Train a learner to its number of moves, or until its values diverge."""
     last = last_row(place)
     if "diverged" in last or last.get("n_moves", 0) >= plan.moves:
         return
     if "start" in plan.settings:
-        study.check_network("ntuple")
+        experiment.check_network("ntuple")
     record_settings(place / "config.json", plan.settings)
     is_neural = from_dict(plan.settings, SearchValueRun).is_neural
-    options = {"moves": int(plan.moves), "evaluate_every": int(plan.every)}
+    options = {"moves": plan.moves, "evaluate_every": plan.every}
     options["threads"] = threads if is_neural else 1
     try:
         train("search", plan.settings, place, **options)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import field
 from hashlib import sha256
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from afterstate.agents import game2048
+from afterstate.agents.config import Count, Positive, Share, Whole, settings
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.harness import selected
 
@@ -16,11 +18,106 @@ HERE = Path(__file__).parent
 SETTINGS = HERE / "settings.json"
 PRETRAINED = Path(str(game2048.__file__)).parent / "pretrained"
 
-NETWORK_FILES = {"ntuple": "ntuple.npz", "value-net": "value.safetensors"}
+Network = Literal["ntuple", "value-net"]
+
+NETWORK_FILES: dict[Network, str] = {"ntuple": "ntuple.npz", "value-net": "value.safetensors"}
 """Files of the pretrained networks."""
 
 Measure = Literal["regrets", "scores"]
 """The ways to measure players: by positions or by games."""
+
+
+@settings
+class Positions:
+    """Positions of games that a player plays."""
+
+    player: str
+    games: Count
+    share: Share
+    """Share of the positions that are kept."""
+    seed: Whole
+    n: Count
+    """Number of positions."""
+
+
+@settings
+class Searched(Positions):
+    """Positions whose moves are valued by a search."""
+
+    reference: dict[str, Any]
+    """Settings of the search, `expectimax`."""
+    seeds: Count
+    """Seeds of players that draw random numbers."""
+    most: Positive
+    """Largest regret of a move, in points."""
+
+
+@settings
+class Temperature:
+    """The temperature of selection that is learned from searches."""
+
+    positions: Positions
+    searches: dict[str, Any]
+    """Settings of the searches."""
+
+
+@settings
+class Players:
+    """Players that differ in some settings."""
+
+    player: str = "mc-softmax"
+    network: str | None = None
+    """Name of the network: ntuple, `ntuple, batched`, value-net; None: the player has its own."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Settings of all of them."""
+    each: tuple[dict[str, Any], ...] | None = None
+    """Settings of each."""
+    vary: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    """Settings by their values, whose combinations are the players if `each` is not given."""
+    games: Count | None = None
+    """Games of each, if they play."""
+    chunk: Count | None = None
+    """Games that a process plays at a time; by default all."""
+
+    def variants(self) -> Iterator[Row]:
+        """Yield the settings of the players."""
+        names, combinations = list(self.vary), itertools.product(*self.vary.values())
+        for variant in self.each or [dict(zip(names, v, strict=True)) for v in combinations]:
+            network = {} if self.network is None else {"network": self.network}
+            yield {**self.settings, **variant, **network}
+
+    def cells(self) -> Iterator[Row]:
+        """Yield the players with their numbers of games."""
+        sizes = {"games": self.games, "chunk": self.chunk}
+        given = {name: size for name, size in sizes.items() if size is not None}
+        for variant in self.variants():
+            yield {"player": self.player, "settings": variant, **given}
+
+
+@settings
+class Learners:
+    """Learners of an experiment of the paper."""
+
+    about: str
+    """The published results."""
+    base: dict[str, Any]
+    """Settings of all learners, those of `afterstate train search`."""
+    every: Count
+    """Moves from one row to the next."""
+    runs: dict[str, dict[str, Any]]
+    """Moves of each learner by its name, and settings that differ."""
+    window: Count | None = None
+    """Moves whose games a mean score is of; by default it is of the last 1,000 games."""
+
+    def settings_of(self, run: str, seed: int) -> Row:
+        """Return the settings of a learner."""
+        changes = {name: value for name, value in self.runs[run].items() if name != "moves"}
+        merged = {**self.base, **changes, "seed": seed}
+        for part in ("search", "learner"):
+            merged[part] = {**self.base.get(part, {}), **changes.get(part, {})}
+        if "start" in merged:
+            merged["start"] = str(PRETRAINED / merged["start"])
+        return merged
 
 
 class LearnerPlan(NamedTuple):
@@ -30,51 +127,69 @@ class LearnerPlan(NamedTuple):
     run: str  # its name
     seed: int
     settings: Row
-    moves: float  # number of moves that it learns from
-    every: float  # moves from one row to the next
+    moves: int  # number of moves that it learns from
+    every: int  # moves from one row to the next
 
 
-class Study(NamedTuple):
-    """The experiments with one file of settings."""
+@settings
+class Published:
+    """Scores of the paper."""
 
-    settings: Row  # with the published values
-    out: Path  # folder of the results
+    searches: dict[str, int]
+    """By the depth of the search, as in `3-ply`."""
+    simulations: dict[str, int]
+    """By the number of simulations."""
+
+
+@settings
+class Experiment:
+    """Players that are measured, learners, and published scores."""
+
+    title: str
+    networks: dict[Network, str]
+    """First sixteen digits of the SHA-256 of the networks' files."""
+    positions: Searched
+    temperature: Temperature
+    regrets: dict[str, tuple[Players, ...]]
+    """Players that are measured by positions, by their group."""
+    scores: dict[str, tuple[Players, ...]]
+    """Players that play games, by their group."""
+    searched: Count
+    """Games that learners play by search at the end."""
+    learners: dict[str, Learners]
+    published: Published
+
+    def groups(self, measure: Measure) -> dict[str, tuple[Players, ...]]:
+        """Return the players that are measured in a way, by their group."""
+        return self.regrets if measure == "regrets" else self.scores
 
     def cells(self, measure: Measure, names: Sequence[str] = ()) -> Iterator[Row]:
         """Yield the players of groups: group, name, settings, numbers of games and network.
 
-        A player with `chunk` plays as many games at a time, so that processes share its games. The
-        network is the hash of its file, so that rows of another one do not count.
+        The network is the hash of its file, so that rows of another one do not count.
         """
-        groups, networks = self.settings[measure], self.settings["networks"]
+        groups = self.groups(measure)
         for group in selected(groups, names):
-            for plan in groups[group]:
-                games = {key: plan[key] for key in ("games", "chunk") if key in plan}
-                for settings in _variants(plan):
-                    player = {"player": plan.get("player", "mc-softmax"), "settings": settings}
-                    cell = {"group": group, **player, **games}
-                    yield {**cell, "network_sha256": networks[network_name(cell)]}
+            for players in groups[group]:
+                for cell in players.cells():
+                    sha256 = self.networks[network_name(cell)]
+                    yield {"group": group, **cell, "network_sha256": sha256}
 
-    def learners(self, repeats: int = 1) -> Iterator[LearnerPlan]:
+    def learner_plans(self, repeats: int = 1) -> Iterator[LearnerPlan]:
         """Yield the learners of all experiments, with the seeds 1, 2, ... one after the other."""
         for seed in range(1, repeats + 1):
-            for experiment, plan in self.settings["learners"].items():
-                for run, changes in plan["runs"].items():
-                    settings = {**plan["base"], **changes, "seed": seed}
-                    moves = settings.pop("moves")
-                    for part in ("search", "learner"):
-                        settings[part] = {**plan["base"].get(part, {}), **changes.get(part, {})}
-                    if "start" in settings:
-                        settings["start"] = str(PRETRAINED / settings["start"])
-                    yield LearnerPlan(experiment, run, seed, settings, moves, plan["every"])
+            for experiment, plan in self.learners.items():
+                for run, changes in plan.runs.items():
+                    learner, moves = plan.settings_of(run, seed), int(changes["moves"])
+                    yield LearnerPlan(experiment, run, seed, learner, moves, plan.every)
 
-    def check_network(self, name: str) -> None:
+    def check_network(self, name: Network) -> None:
         """Check that the installed network is the one of the settings.
 
         Raises:
             ValueError: it has another hash.
         """
-        expected = self.settings["networks"][name]
+        expected = self.networks[name]
         installed = sha256((PRETRAINED / NETWORK_FILES[name]).read_bytes()).hexdigest()[:16]
         if installed != expected:
             raise ValueError(
@@ -84,18 +199,7 @@ class Study(NamedTuple):
             )
 
 
-def network_name(cell: Row) -> str:
+def network_name(cell: Row) -> Network:
     """Return the name of the pretrained network of a player."""
     names = cell["player"], cell["settings"].get("network")
     return "value-net" if "value-net" in names else "ntuple"
-
-
-def _variants(plan: Row) -> Iterator[Row]:
-    """Yield the settings of a plan: `each` lists variants, `vary` has all their combinations."""
-    varied = plan.get("vary", {})
-    combinations = itertools.product(*varied.values())
-    for variant in plan.get("each", [dict(zip(varied, v, strict=True)) for v in combinations]):
-        settings = {**plan.get("settings", {}), **variant}
-        if "network" in plan:
-            settings["network"] = plan["network"]
-        yield settings

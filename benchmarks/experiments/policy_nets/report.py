@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -27,12 +26,13 @@ from afterstate.envs import durable_files, json_files
 from afterstate.envs.game2048 import rules, torch_rules
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.cells import name, score
-from benchmarks.experiments.harness import INTERVALS, are_published, over_runs
+from benchmarks.experiments.harness import INTERVALS, Study, are_published, over_runs
 from benchmarks.experiments.policy_nets import analysis, drawing, logs, tables
 from benchmarks.experiments.policy_nets.analysis import PAPER_BOARDS
 from benchmarks.experiments.policy_nets.settings import (
     HERE,
-    Study,
+    Experiment,
+    Published,
     label,
     network_file,
     published_filters,
@@ -58,7 +58,7 @@ Networks = Mapping[int, nn.Module]
 # The page
 
 
-def write(study: Study, networks: Networks, runs: Path, moves: float) -> None:
+def write(study: Study[Experiment], networks: Networks, runs: Path, moves: float) -> None:
     """Write the page and its pictures.
 
     Args:
@@ -73,7 +73,7 @@ def write(study: Study, networks: Networks, runs: Path, moves: float) -> None:
     """
     if len(networks) < 2 or not {2, 5} & set(networks):
         raise ValueError("the tables need two networks, k = 2 or 5 among them")
-    published, out = study.settings["published"], study.out
+    published, out = study.experiment.published, study.out
     if not (out / GAMES).exists():
         raise ValueError(f"{out / GAMES} is not there: `play` first")
     durable_files.write(out / LOG, (runs / "moves.json").read_bytes())
@@ -93,18 +93,18 @@ def write(study: Study, networks: Networks, runs: Path, moves: float) -> None:
     write_page(out, parts)
 
 
-def renew(study: Study) -> None:
+def renew(study: Study[Experiment]) -> None:
     """Write those sections of the page again that need no other networks than the pretrained.
 
     Raises:
         OSError: a file cannot be read or written.
     """
-    published, out = study.settings["published"], study.out
+    published, out = study.experiment.published, study.out
     page = (out / "README.md").read_text(encoding="utf-8").rstrip()
     first, *others = page.removeprefix("# ").split("\n\n## ")
     parts = dict(part.split("\n\n", 1) for part in (first, *others))
     pretrained = {layers: load(file) for layers, file in PRETRAINED.items()}
-    new = introduction(study, study.settings["moves"])
+    new = introduction(study, study.experiment.moves)
     new |= {"Table 2: scores": table_2(out, published)}
     new |= contribution_sections(pretrained, published) | readings()
     write_page(out, parts | new)
@@ -117,10 +117,10 @@ def write_page(out: Path, parts: Mapping[str, str]) -> None:
     print(f"written: {out / 'README.md'}")
 
 
-def introduction(study: Study, moves: float) -> dict[str, str]:
+def introduction(study: Study[Experiment], moves: float) -> dict[str, str]:
     """Return the title with the text of the page, and the verdicts, which are of published rows."""
     if not are_published(HERE, study.out):
-        return {study.settings["title"]: f"Learned from {moves:,.0f} moves of a [log](log.json)."}
+        return {study.experiment.title: f"Learned from {moves:,.0f} moves of a [log](log.json)."}
     log = json_files.read(study.out / LOG)
     (player,) = log["players"]
     text = (HERE / "text.md").read_text(encoding="utf-8").rstrip()
@@ -131,7 +131,7 @@ def introduction(study: Study, moves: float) -> dict[str, str]:
         score=f"{player['mean_score']:,.0f}",
     )
     verdicts = (HERE / "verdicts.md").read_text(encoding="utf-8").rstrip()
-    return {study.settings["title"]: text, "What agrees": verdicts}
+    return {study.experiment.title: text, "What agrees": verdicts}
 
 
 def readings() -> dict[str, str]:
@@ -164,15 +164,16 @@ def _learned(row: Row) -> Row:
     return {name: row["settings"].get(name) for name in names}
 
 
-def table_2(out: Path, published: dict[str, Any]) -> str:
+def table_2(out: Path, published: Published) -> str:
     """Return the scores of the networks, means over runs if there are several."""
     body = []
     for layers, rows in games_by_layers(out).items():
-        scores = published["scores"].get(str(layers), {})
+        scores = published.scores.get(layers)
         n_runs = str(len(rows)) if layers else "-"
         cells = [label(layers), str(over_runs([score(row) for row in rows])), n_runs]
         cells += [f"{max(row['max'] for row in rows):,}", f"{rows[-1]['n_games']:,}"]
-        body.append(cells + [f"{scores[key]:,}" if scores else "" for key in ("mean", "max")])
+        theirs = ["", ""] if scores is None else [f"{scores.mean:,}", f"{scores.max:,}"]
+        body.append(cells + theirs)
     head = ["", "mean, 95 % interval", "runs", "max", "games of each"]
     return f"{INTERVALS}\n\n" + markdown([*head, "published mean", "published max"], body)
 
@@ -203,7 +204,7 @@ def table_3(out: Path, networks: Networks) -> str:
     return markdown(["published", "most similar of ours", "cosine", "of a new network"], rows)
 
 
-def contribution_sections(networks: Networks, published: dict[str, Any]) -> dict[str, str]:
+def contribution_sections(networks: Networks, published: Published) -> dict[str, str]:
     """Return the sections with tables 4 to 7, for networks of 2 and 5 layers."""
     return {
         f"Tables {numbers}: contributions to down, k = {layers}": tables_4_to_7(
@@ -214,7 +215,7 @@ def contribution_sections(networks: Networks, published: dict[str, Any]) -> dict
     }
 
 
-def tables_4_to_7(net: nn.Module, layers: int, published: dict[str, Any]) -> str:
+def tables_4_to_7(net: nn.Module, layers: int, published: Published) -> str:
     """Return the contributions to down of the last two layers, ours and the published ones."""
     words = [rules.from_text(PAPER_BOARDS[name]) for name in FIGURE_4]
     down = ACTIONS.index("down")
@@ -224,7 +225,7 @@ def tables_4_to_7(net: nn.Module, layers: int, published: dict[str, Any]) -> str
     for i, (layer, n_rows) in enumerate(ROWS.items()):
         shares = [each[i] for each in traced]
         ours = tables.contribution_table(shares, FIGURE_4, n_rows[layers])
-        rows = [(unit, shares) for unit, *shares in published[layer][str(layers)]]
+        rows = [(unit, shares) for unit, *shares in published.contributions[layer][layers]]
         theirs = tables.share_table(["a", "b", "c"], rows)
         parts += [f"Inputs of the {layer}, ours:", ours, "Published:", theirs]
     return "\n\n".join([*parts, concentration([each[0] for each in traced])])
@@ -241,15 +242,16 @@ def concentration(shares: Sequence[analysis.Floats]) -> str:
     )
 
 
-def figure_5(networks: Networks, published: dict[str, Any]) -> str:
+def figure_5(networks: Networks, published: Published) -> str:
     """Return the moves of the networks on the boards of figure 5, and the units for up on 5b."""
     rows = []
     for title in ("5a", "5b"):
         board = torch_rules.from_words(np.array([rules.from_text(PAPER_BOARDS[title])], np.uint64))
         for layers, net in networks.items():
             ours = " ".join(f"{p:.3f}" for p in probabilities(net, board)[0].tolist())
-            move, theirs = ACTIONS[int(best_moves(net, board))], published[title].get(str(layers))
-            if isinstance(theirs, list):
+            move = ACTIONS[int(best_moves(net, board))]
+            theirs = published.figure_5[title].get(layers)
+            if isinstance(theirs, tuple):
                 theirs = " ".join(f"{p:.3f}" for p in theirs)
             rows.append([f"{title}, k = {layers}", ours, move, theirs or ""])
     parts = [markdown(["board, network", " ".join(ACTIONS), "move", "published"], rows)]
@@ -261,18 +263,18 @@ def figure_5(networks: Networks, published: dict[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
-def section_6(out: Path, networks: Networks, runs: Path, published: dict[str, Any]) -> str:
+def section_6(out: Path, networks: Networks, runs: Path, published: Published) -> str:
     """Return the agreement in games of the network with the most layers, and the heuristics."""
     most, player = max(networks), network_file(runs, max(networks))
     boards = logs.boards(runs / f"states_k{most}.npy", player, 20, 1, 1.0)
     named = {label(layers): net for layers, net in networks.items()}
     moves = torch.stack([best_moves(net, boards) for net in named.values()])
     ours = tables.agreement_table(list(named), analysis.agreement(moves))
-    counts = published["agreement"]
-    share = 100 / counts["boards"]
-    lines = [("all agree", counts["all"]), ("only k = 2 differs", counts["only k = 2"])]
+    counts = published.agreement
+    share = 100 / counts.boards
+    lines = [("all agree", counts.all), ("only k = 2 differs", counts.only_2)]
     rows = [[name, f"{n:,}", f"{share * n:.1f}"] for name, n in lines]
-    head = f"published, four networks, of {counts['boards']:,} boards"
+    head = f"published, four networks, of {counts.boards:,} boards"
     theirs = markdown([head, "boards", "%"], rows)
     draw_disagreements(out, named, boards)
     fit, test = (

@@ -26,6 +26,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Literal
@@ -34,7 +35,7 @@ import torch
 
 from afterstate import agents
 from afterstate.agents import nets
-from afterstate.agents.config import Backend, Count, Jobs, Positive, settings
+from afterstate.agents.config import Backend, Count, Jobs, Positive, read, settings
 from afterstate.agents.game2048.values.policy_net import PolicyNetAgent, load
 from afterstate.agents.training.run import EVALUATION_SEED
 from afterstate.agents.training.workers import Workers
@@ -43,9 +44,9 @@ from afterstate.envs.messages import listed
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.cells import play_cells, play_part
 from benchmarks.experiments.harness import (
+    Study,
     check_options,
     copy_rows,
-    read_settings,
     record_settings,
     results,
     train,
@@ -55,7 +56,7 @@ from benchmarks.experiments.policy_nets import report
 from benchmarks.experiments.policy_nets.settings import (
     RESULTS,
     SETTINGS,
-    Study,
+    Experiment,
     network_file,
     run_folder,
 )
@@ -95,7 +96,7 @@ class Args:
     def __post_init__(self) -> None:
         if self.games == 1:
             raise ValueError("games must be >= 2, got 1")
-        known = self.study.settings["layers"]
+        known = self.study.experiment.layers
         if unknown := [layers for layers in self.layers if layers not in known]:
             raise ValueError(f"layers must be of {listed(known)}, got {unknown[0]}")
 
@@ -106,14 +107,14 @@ class Args:
         return Workers(self.jobs, self.backend, self.threads, gpus=gpus)
 
     @cached_property
-    def study(self) -> Study:
+    def study(self) -> Study[Experiment]:
         """The settings, and the folder of the results."""
-        return Study(read_settings(self.settings, SETTINGS), self.out)
+        return Study(read(self.settings, Experiment), self.out)
 
-
-def n_moves(args: Args) -> float:
-    """Return the number of moves that networks learn from."""
-    return float(args.moves or args.study.settings["moves"])
+    @property
+    def n_moves(self) -> int:
+        """Number of moves that networks learn from."""
+        return self.moves or self.study.experiment.moves
 
 
 def log(args: Args) -> None:
@@ -122,9 +123,8 @@ def log(args: Args) -> None:
     Raises:
         ValueError: the folder has a log with other settings.
     """
-    options = {**args.study.settings["log"]}
-    if args.moves is not None:
-        options["moves"] = args.moves
+    plan = args.study.experiment.log
+    options = {**asdict(plan), "moves": args.moves or plan.moves}
     path = args.runs / "moves.npy"
     record_settings(path.with_suffix(".config.json"), options)
     if not path.exists():
@@ -136,7 +136,7 @@ def train_networks(args: Args) -> None:
     calls = [
         partial(train_network, args, layers, seed)
         for seed in range(1, args.repeats + 1)
-        for layers in args.layers or args.study.settings["layers"]
+        for layers in args.layers or args.study.experiment.layers
     ]
     path = args.out / report.LEARNING
     for key in results(calls, args.workers, args.hours, "networks", save=True):
@@ -145,15 +145,15 @@ def train_networks(args: Args) -> None:
 
 def train_network(args: Args, layers: int, seed: int) -> Row:
     """Train a network in its folder, and return its layers and seed."""
-    learner = {**args.study.settings["learner"], "decay": n_moves(args)}
+    learner = {**args.study.experiment.learner, "decay": args.n_moves}
     of_run = {"network": {"layers": layers}, "log": str(args.runs / "moves.npy")}
     train(
         "policy",
         {**of_run, "learner": learner, "seed": seed},
         run_folder(args.runs, layers, seed),
-        moves=int(n_moves(args)),
+        moves=args.n_moves,
         evaluate=None,
-        evaluate_every=max(1, int(n_moves(args) / 20)),
+        evaluate_every=max(1, args.n_moves // 20),
         save_minutes=5,
         device=args.device,
         threads=args.threads,
@@ -167,13 +167,13 @@ def trained_networks(args: Args) -> dict[tuple[int, int], Path]:
     Raises:
         ValueError: there is none.
     """
-    seeds, every_layers = range(1, args.repeats + 1), args.study.settings["layers"]
+    seeds, every_layers = range(1, args.repeats + 1), args.study.experiment.layers
     every = [(layers, seed) for layers in every_layers for seed in seeds]
     files = {key: network_file(args.runs, *key) for key in every}
     trained = {
         key: file
         for key, file in files.items()
-        if file.exists() and nets.metadata(file).get("n_moves", 0) >= n_moves(args)
+        if file.exists() and nets.metadata(file).get("n_moves", 0) >= args.n_moves
     }
     if not trained:
         raise ValueError(f"no network in {args.runs} has learned all moves: train some first")
@@ -182,8 +182,8 @@ def trained_networks(args: Args) -> dict[tuple[int, int], Path]:
 
 def cells(args: Args) -> list[Row]:
     """Return the players of table 2: random moves, and networks with what they learned from."""
-    loaded = args.study.settings
-    games = {"games": args.games or loaded["games"], "chunk": loaded["chunk"]}
+    experiment = args.study.experiment
+    games = {"games": args.games or experiment.games, "chunk": experiment.chunk}
     rows: list[Row] = [{"player": "random", "settings": {"seed": 1}, **games}]
     for (layers, seed), file in trained_networks(args).items():
         metadata = nets.metadata(file)
@@ -222,7 +222,7 @@ def play(args: Args) -> None:
 def write_report(args: Args) -> None:
     """Write the page with its tables and pictures."""
     networks = {layers: load(file) for (layers, _), file in trained_networks(args).items()}
-    report.write(args.study, networks, args.runs, n_moves(args))
+    report.write(args.study, networks, args.runs, args.n_moves)
 
 
 def renew(args: Args) -> None:

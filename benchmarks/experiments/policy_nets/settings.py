@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from afterstate.leaderboard.row_files import Row
+from afterstate.agents.config import Count, Whole, settings
 from benchmarks.experiments import harness
 from benchmarks.experiments.policy_nets.analysis import TILES
 
@@ -18,11 +18,67 @@ SETTINGS = HERE / "settings.json"
 RESULTS = harness.RESULTS / "policy_nets"
 
 
-class Study(NamedTuple):
-    """The experiment with one file of settings."""
+@settings
+class Log:
+    """The games that networks learn from, as in `afterstate log`."""
 
-    settings: Row  # with the published values
-    out: Path  # folder of the results
+    player: str
+    moves: Count
+    seed: Whole
+
+
+@settings
+class Scores:
+    """Published scores of a network."""
+
+    mean: Count
+    max: Count
+
+
+@settings
+class Agreement:
+    """Published numbers of boards on which networks have the same move."""
+
+    boards: Count
+    all: Whole
+    """On which all four have."""
+    only_2: Whole
+    """On which all but k = 2 have."""
+
+
+@settings
+class Published:
+    """The paper's values, by layers of networks."""
+
+    moves: Count
+    """Learned from."""
+    games: Count
+    scores: dict[int, Scores]
+    """Table 2."""
+    agreement: Agreement
+    figure_5: dict[str, dict[int, tuple[float, ...] | str]]
+    """Probabilities or the move on each board."""
+    contributions: dict[str, dict[int, tuple[tuple[str, float, float, float], ...]]]
+    """Tables 4 to 7: units of a layer with their shares on three boards, in percent."""
+
+
+@settings
+class Experiment:
+    """Networks, what they learn from, their games and the published values."""
+
+    title: str
+    log: Log
+    moves: Count
+    """To learn from."""
+    learner: dict[str, Any]
+    """Settings of the learner, those of `afterstate train policy`."""
+    layers: tuple[int, ...]
+    """Of the networks."""
+    games: Count
+    """Of each network."""
+    chunk: Count
+    """Games that a process plays at a time."""
+    published: Published
 
 
 def published_filters() -> dict[tuple[int, str], npt.NDArray[np.float64]]:

@@ -176,11 +176,6 @@ class Experiment:
         return arrays * network(**self.network).weights.nbytes
 
 
-def names() -> list[str]:
-    """Return the names of the experiments."""
-    return sorted(path.stem for path in FOLDER.glob("*.json"))
-
-
 def read(name: str) -> Experiment:
     """Return the experiment of this name, or of a settings file, whose name it has.
 

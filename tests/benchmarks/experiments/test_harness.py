@@ -73,7 +73,9 @@ def test_options_without_effect_are_refused(
     [
         ({"terms": None}, "terms is required"),
         ({"dephts": {}}, "unknown setting 'dephts', did you mean 'depths'?"),
-        ([], "must be a JSON object like settings.json, got []"),
+        ({"reach": {"tile": 2048, "games": 0}}, "reach.settings is required"),
+        ({"chunk": "many"}, "chunk must be an integer, got 'many'"),
+        ([], "value must be an object, got []"),
     ],
 )
 def test_settings_of_another_kind_are_refused(

@@ -22,6 +22,7 @@ pytest.importorskip("tqdm")
 from scipy.stats import t
 
 from afterstate import agents
+from afterstate.agents.config import from_dict, read
 from afterstate.agents.game2048.play import Games, play
 from afterstate.agents.game2048.search.alphabeta import (
     TILES,
@@ -34,27 +35,28 @@ from afterstate.envs.game2048.rules import afterstates, from_text, largest, tabl
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments import cells
 from benchmarks.experiments.alphabeta import report, run
-from benchmarks.experiments.alphabeta.settings import HERE, SEARCHES, SETTINGS, Study
+from benchmarks.experiments.alphabeta.settings import SEARCHES, SETTINGS, Experiment
 from benchmarks.experiments.cells import name
+from benchmarks.experiments.harness import Study
 from benchmarks.speed import alphabeta as speed_alphabeta
 from benchmarks.speed.alphabeta import Answer, Pass, Program
 
 # Settings
 
 
-STUDY = Study(json_files.read(SETTINGS), HERE)
+EXPERIMENT = read(SETTINGS, Experiment)
 
 
 def test_all_players_can_be_made() -> None:
     assert tuple(SEARCHES) == TILES
-    for cell in STUDY.cells():
+    for cell in EXPERIMENT.cells():
         assert cell["player"] == "alphabeta" and cell["games"] > 1  # one game has no interval
         assert AlphaBetaSettings(**cell["settings"]).depth
 
 
 def test_no_player_plays_twice() -> None:
-    names = [name(cell) for cell in STUDY.cells()]
-    parts = [*map(STUDY.by_evaluation, TILES), STUDY.by_depth()]
+    names = [name(cell) for cell in EXPERIMENT.cells()]
+    parts = [*map(EXPERIMENT.by_evaluation, TILES), EXPERIMENT.by_depth()]
     assert len(set(names)) == len(names) < sum(map(len, parts))
     assert set(names) == {name(cell) for part in parts for cell in part.values()}
 
@@ -75,9 +77,14 @@ class Tiny:
         run.main([*arguments, "--settings", str(file), "--out", str(self.results)])
 
     @property
-    def study(self) -> Study:
+    def experiment(self) -> Experiment:
+        """Return the settings as they are read."""
+        return from_dict(self.settings, Experiment)
+
+    @property
+    def study(self) -> Study[Experiment]:
         """Return the settings and the folder of the results."""
-        return Study(self.settings, self.results)
+        return Study(self.experiment, self.results)
 
     def rows(self) -> list[Row]:
         """Return the rows of the players."""
@@ -108,8 +115,8 @@ def tiny(tmp_path: Path) -> Tiny:
 def test_rows_are_the_summaries_of_the_players_games(tiny: Tiny) -> None:
     tiny.main("play")
     rows = tiny.rows()
-    assert len(rows) == len(tiny.study.cells()) == 7
-    for row, cell in zip(rows, tiny.study.cells(), strict=True):
+    assert len(rows) == len(tiny.experiment.cells()) == 7
+    for row, cell in zip(rows, tiny.experiment.cells(), strict=True):
         games = play(agents.make("alphabeta", **cell["settings"]), cell["games"], EVALUATION_SEED)
         expected = {**cell, **summary(games), "moves": int(games.n_moves.sum())}
         low = {"512": (games.max_tiles >= 512).mean(), "1024": (games.max_tiles >= 1024).mean()}
@@ -133,7 +140,7 @@ def test_loading_kernels_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(AlphaBetaAgent, "act", act)
     monkeypatch.setattr(cells, "play", fake)
     monkeypatch.setattr("time.process_time", lambda: clock[0])
-    cell = STUDY.cell("any", depth=1, games=2)
+    cell = EXPERIMENT.cell("any", depth=1, games=2)
     row = cells.row_of([run.play_cell(cell, seeds) for seeds in cells.chunks(cell)], report.TILES)
     assert len(boards) == 1 and row["cpu_us_per_move"] == pytest.approx(1e6 / 1024, abs=0.06)
     assert row["reached"]["512"] == 1 and row["reached"]["1024"] == row["reached"]["2048"] == 0
@@ -239,18 +246,18 @@ HEAD = (
 
 
 def test_tables_have_rates_with_their_intervals(tiny: Tiny) -> None:
-    tiny.write(tiny.study.by_evaluation("any"), [0.9, 0.9])
-    tiny.write(tiny.study.by_evaluation("any"), [0.5, 0.0])  # the latest rows count
-    assert report.table(tiny.study, tiny.study.by_evaluation("any")) == HEAD + (
+    tiny.write(tiny.experiment.by_evaluation("any"), [0.9, 0.9])
+    tiny.write(tiny.experiment.by_evaluation("any"), [0.5, 0.0])  # the latest rows count
+    assert report.table(tiny.study, tiny.experiment.by_evaluation("any")) == HEAD + (
         "| all | 100 | 5,000 ± 506 | 100.0 | 75.0 | 50.0 (40 to 60) | 25.0 | 1,235 | 78 |\n"
         "| without monotonicity | 100 | 0 ± 0 | 100.0 | 50.0 | 0.0 (0 to 4) | 0.0 | 1,235 | 78 |"
     )
-    assert report.table(tiny.study, tiny.study.by_evaluation("chance")) + "\n" == HEAD
+    assert report.table(tiny.study, tiny.experiment.by_evaluation("chance")) + "\n" == HEAD
 
 
 def test_rates_are_drawn_with_their_intervals(tiny: Tiny, figures: dict[str, Any]) -> None:
-    tiny.write(tiny.study.by_evaluation("annoying"), [0.5, 0.0])
-    tiny.write(dict([*tiny.study.by_evaluation("chance").items()][1:]), [1.0])
+    tiny.write(tiny.experiment.by_evaluation("annoying"), [0.5, 0.0])
+    tiny.write(dict([*tiny.experiment.by_evaluation("chance").items()][1:]), [1.0])
     report.draw_rates(tiny.study)
     (axes,) = figures["rate_2048.svg"].axes
     drawn = {line.get_label(): line for line in axes.containers}
@@ -270,8 +277,8 @@ def test_a_report_is_the_same_for_the_same_rows(
     tiny: Tiny, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tiny.main("report")  # without rows
-    tiny.write(tiny.study.by_evaluation("annoying"), [0.5, 0.25])
-    tiny.write(tiny.study.by_depth(), [0.5, 0.75, 0.25])
+    tiny.write(tiny.experiment.by_evaluation("annoying"), [0.5, 0.25])
+    tiny.write(tiny.experiment.by_depth(), [0.5, 0.75, 0.25])
     texts = []
     for _ in range(2):
         tiny.main("report")
@@ -291,7 +298,8 @@ def test_a_report_is_the_same_for_the_same_rows(
         "All four terms, by depth",
         "Readings",
     ]
-    assert "![](rate_2048.svg)" in text and report.table(tiny.study, tiny.study.by_depth()) in text
+    assert "![](rate_2048.svg)" in text
+    assert report.table(tiny.study, tiny.experiment.by_depth()) in text
     assert "| minimax over the heuristic's worst tiles, depth 2 |" in text
 
 

@@ -38,16 +38,22 @@ from afterstate.agents.training.run import EVALUATION_SEED, Diverged, summary
 from afterstate.envs import json_files
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments import cells
+from benchmarks.experiments.harness import Study
 from benchmarks.experiments.mc_softmax import report, run
-from benchmarks.experiments.mc_softmax import settings as experiment
-from benchmarks.experiments.mc_softmax.settings import Study
+from benchmarks.experiments.mc_softmax.settings import (
+    NETWORK_FILES,
+    PRETRAINED,
+    SETTINGS,
+    Experiment,
+    Measure,
+)
 
 pytestmark = pytest.mark.slow
 
 TUPLES = [[0, 1, 4, 5], [0, 1, 2, 3]]
 
 
-class Experiment:
+class Tiny:
     """An experiment with players of a small network, in a folder."""
 
     def __init__(self, folder: Path, settings: Row) -> None:
@@ -61,9 +67,14 @@ class Experiment:
         run.main([*arguments, *runs, "--settings", str(path), "--out", str(self.results)])
 
     @property
-    def study(self) -> Study:
+    def experiment(self) -> Experiment:
+        """Return the settings as they are read."""
+        return from_dict(self.settings, Experiment)
+
+    @property
+    def study(self) -> Study[Experiment]:
         """Return the settings and the folder of the results."""
-        return Study(self.settings, self.results)
+        return Study(self.experiment, self.results)
 
     def rows(self, name: str = "games") -> list[Row]:
         """Return the rows of a file of results."""
@@ -85,7 +96,7 @@ class Experiment:
                 "cpu_us_per_move": 2 * mean,
                 "n_games": 1000,
             }
-            for cell, mean in zip(self.study.cells("scores"), means, strict=True)
+            for cell, mean in zip(self.experiment.cells("scores"), means, strict=True)
         ]
         self.write(rows)
 
@@ -94,7 +105,7 @@ class Experiment:
         rows = [
             {**cell, "regret": regret, "interval": regret / 10, "cpu_us_per_move": 2 * regret}
             | {"best_moves": regret / 100}
-            for cell, regret in zip(self.study.cells("regrets"), regrets, strict=True)
+            for cell, regret in zip(self.experiment.cells("regrets"), regrets, strict=True)
         ]
         self.write(rows, "regrets")
 
@@ -105,7 +116,7 @@ def tiny_learner() -> Row:
 
 
 @pytest.fixture
-def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
+def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tiny:
     """Return an experiment with few players, games and positions, and an untrained network."""
     small = network(TUPLES)
 
@@ -116,10 +127,10 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
             return MCSoftmaxAgent(small, from_dict(options, MCSoftmaxSettings))
         return NTupleAgent(small)
 
-    settings = json_files.read(experiment.SETTINGS)
+    settings = json_files.read(SETTINGS)
     settings["networks"] = {
-        name: sha256((experiment.PRETRAINED / file).read_bytes()).hexdigest()[:16]
-        for name, file in experiment.NETWORK_FILES.items()
+        name: sha256((PRETRAINED / file).read_bytes()).hexdigest()[:16]
+        for name, file in NETWORK_FILES.items()
     }
     search = {"network": "ntuple", "games": 2}
     policies = {"select": ["ave", "best"], "backup": ["best"]}
@@ -155,18 +166,18 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
     }
     settings["searched"] = 2
     monkeypatch.setattr(run, "make_player", player)
-    return Experiment(tmp_path, settings)
+    return Tiny(tmp_path, settings)
 
 
-def test_regrets_are_the_values_that_moves_lose(tiny: Experiment) -> None:
+def test_regrets_are_the_values_that_moves_lose(tiny: Tiny) -> None:
     """Regrets are at most 50 points, and are means over two seeds for searches with chance."""
     tiny.main("regrets")
     rows = tiny.rows("regrets")
-    boards, values = run.positions(tiny.study, tiny.runs)
+    boards, values = run.positions(tiny.experiment, tiny.runs)
     assert len(boards) == 40 and values.shape == (40, 4)
     reference: Any = agents.make("expectimax", depth=1)
     assert np.array_equal(values, reference.evaluate(boards))
-    for row, cell in zip(rows, tiny.study.cells("regrets"), strict=True):
+    for row, cell in zip(rows, tiny.experiment.cells("regrets"), strict=True):
         seeds = [{"seed": 0}, {"seed": 1}] if cell["player"] == "mc-softmax" else [{}]
         losses = []
         for seed in seeds:
@@ -182,18 +193,16 @@ def test_regrets_are_the_values_that_moves_lose(tiny: Experiment) -> None:
     assert rows[0]["regret"] != rows[1]["regret"]
 
 
-def test_positions_are_computed_once(tiny: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = run.positions(tiny.study, tiny.runs)
+def test_positions_are_computed_once(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = run.positions(tiny.experiment, tiny.runs)
     monkeypatch.setattr(play_logs, "main", None)
     monkeypatch.setattr(agents, "make", None)
-    for before, after in zip(first, run.positions(tiny.study, tiny.runs), strict=True):
+    for before, after in zip(first, run.positions(tiny.experiment, tiny.runs), strict=True):
         assert np.array_equal(before, after)
 
 
-def test_only_missing_values_are_computed(
-    tiny: Experiment, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    boards, values = run.positions(tiny.study, tiny.runs)
+def test_only_missing_values_are_computed(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    boards, values = run.positions(tiny.experiment, tiny.runs)
     lost, searched = run.value_files(tiny.runs)[7::40], list[int]()
 
     def counted(settings_json: str) -> Any:
@@ -207,28 +216,28 @@ def test_only_missing_values_are_computed(
     for file in lost:
         file.unlink()
     with pytest.raises(KeyboardInterrupt):
-        run.positions(tiny.study, tiny.runs)
+        run.positions(tiny.experiment, tiny.runs)
     assert [file.exists() for file in lost] == [True, False, False]
-    assert np.array_equal(run.positions(tiny.study, tiny.runs)[1], values)
+    assert np.array_equal(run.positions(tiny.experiment, tiny.runs)[1], values)
     assert len(searched) == 4 and len(boards) == 40
 
 
-def test_files_with_other_settings_are_rejected(tiny: Experiment) -> None:
-    run.positions(tiny.study, tiny.runs)
+def test_files_with_other_settings_are_rejected(tiny: Tiny) -> None:
+    run.positions(tiny.experiment, tiny.runs)
     tiny.settings["positions"]["seed"] += 1
     with pytest.raises((OSError, ValueError), match="other settings"):
         tiny.main("regrets")
 
 
 def test_a_temperature_is_learned_from_other_positions(
-    tiny: Experiment, capsys: pytest.CaptureFixture[str]
+    tiny: Tiny, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tiny.main("temperature")
     path = tiny.results / "temperature.json"
     row = json.loads(path.read_text(encoding="utf-8"))
     assert capsys.readouterr().out == f"temperature {row['temperature']}\n"
     boards = play_logs.read(tiny.runs / "temperature.npy")["board"][:20]
-    others, _ = run.positions(tiny.study, tiny.runs)
+    others, _ = run.positions(tiny.experiment, tiny.runs)
     assert len(boards) == row["boards"] == 20 and not np.isin(boards, others).all()
     searches = MCSoftmaxAgent(
         ntuple_file.load(players.PRETRAINED), from_dict(row["searches"], MCSoftmaxSettings)
@@ -237,7 +246,7 @@ def test_a_temperature_is_learned_from_other_positions(
     assert row["temperature"] == pytest.approx(expected, abs=5e-5)
 
 
-def test_rows_identify_the_network(tiny: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_identify_the_network(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "has_bfloat16", lambda: False)
     tiny.main("regrets")
     tiny.main("scores", "--only", "lines")
@@ -248,7 +257,7 @@ def test_rows_identify_the_network(tiny: Experiment, monkeypatch: pytest.MonkeyP
     assert {row["network_sha256"] for row in tiny.rows("regrets")} == {networks["ntuple"]}
 
 
-def test_rows_of_another_network_do_not_count(tiny: Experiment) -> None:
+def test_rows_of_another_network_do_not_count(tiny: Tiny) -> None:
     tiny.main("scores", "--only", "lines")
     assert len(report.rows(tiny.study, "scores", "lines")) == 2
     tiny.settings["networks"]["ntuple"] = "another"
@@ -263,12 +272,12 @@ def test_rows_of_another_network_do_not_count(tiny: Experiment) -> None:
     assert not (tiny.results / "temperature.json").exists()
 
 
-def test_rows_have_the_summary_of_the_players_games(tiny: Experiment) -> None:
+def test_rows_have_the_summary_of_the_players_games(tiny: Tiny) -> None:
     tiny.main("scores", "--only", "what was added", "lines")
     rows = tiny.rows()
     assert [row["group"] for row in rows] == [*["lines"] * 2, *["what was added"] * 2]
     for row, cell in zip(
-        rows, tiny.study.cells("scores", ["what was added", "lines"]), strict=True
+        rows, tiny.experiment.cells("scores", ["what was added", "lines"]), strict=True
     ):
         games = play(run.make_player(cell), cell["games"], EVALUATION_SEED)
         expected = {**cell, **summary(games), "moves": int(games.n_moves.sum())}
@@ -278,7 +287,7 @@ def test_rows_have_the_summary_of_the_players_games(tiny: Experiment) -> None:
 
 
 def test_only_players_without_a_row_play(
-    tiny: Experiment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     played: list[str] = []
 
@@ -290,15 +299,15 @@ def test_only_players_without_a_row_play(
     tiny.main("scores", "--only", "policies")
     assert len(played) == len(tiny.rows()) == 2
     tiny.main("scores")
-    assert len(played) == len(tiny.rows()) == len(list(tiny.study.cells("scores"))) == 10
+    assert len(played) == len(tiny.rows()) == len(list(tiny.experiment.cells("scores"))) == 10
     tiny.settings["scores"]["lines"][0]["games"] = 4  # another sample, so it is played again
     tiny.main("scores", "--jobs", "1")
     assert len(played) == 11 and tiny.rows()[-1]["n_games"] == 4
     assert "ntuple {}: 64 ± 0" in capsys.readouterr().out
 
 
-def test_the_latest_row_of_a_player_counts(tiny: Experiment) -> None:
-    first, second = tiny.study.cells("scores", ["lines"])
+def test_the_latest_row_of_a_player_counts(tiny: Tiny) -> None:
+    first, second = tiny.experiment.cells("scores", ["lines"])
     tiny.write([{**second, "mean": 1}, {**first, "mean": 2}, {**second, "mean": 3}])
     assert [row["mean"] for row in report.rows(tiny.study, "scores", "lines")] == [2, 3]
     tiny.settings["scores"]["lines"].pop(0)
@@ -306,7 +315,7 @@ def test_the_latest_row_of_a_player_counts(tiny: Experiment) -> None:
 
 
 def test_learners_resume_until_they_have_made_their_moves(
-    tiny: Experiment, monkeypatch: pytest.MonkeyPatch
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[tuple[SearchValueRun, SearchOptions]] = []
 
@@ -334,7 +343,7 @@ def test_learners_resume_until_they_have_made_their_moves(
     ]
 
 
-def test_each_seed_of_a_learner_is_a_run(tiny: Experiment) -> None:
+def test_each_seed_of_a_learner_is_a_run(tiny: Tiny) -> None:
     tiny.settings["learners"]["experiment 1"]["runs"] = {"calm": {"moves": 50}}
     tiny.main("learn")
     first = tiny.rows("learning")
@@ -350,12 +359,12 @@ def test_each_seed_of_a_learner_is_a_run(tiny: Experiment) -> None:
     assert "| calm | 3 |" in text and f"| {mean:,.0f} ± {half:,.0f} |" in text
 
 
-def test_no_learner_begins_after_the_hours(tiny: Experiment) -> None:
+def test_no_learner_begins_after_the_hours(tiny: Tiny) -> None:
     tiny.main("learn", "--hours", "1e-12")
     assert not tiny.runs.exists() and not tiny.rows("learning")
 
 
-def test_learners_do_not_resume_with_other_settings(tiny: Experiment) -> None:
+def test_learners_do_not_resume_with_other_settings(tiny: Tiny) -> None:
     plan = tiny.settings["learners"]["experiment 1"]
     plan["runs"] = {"calm": {"moves": 20}}
     tiny.main("learn")
@@ -365,7 +374,7 @@ def test_learners_do_not_resume_with_other_settings(tiny: Experiment) -> None:
         tiny.main("learn")
 
 
-class Tiny(nn.Module):
+class TinyNet(nn.Module):
     """A value network that costs nearly nothing."""
 
     def __init__(self) -> None:
@@ -381,11 +390,11 @@ class Tiny(nn.Module):
 
 @pytest.mark.usefixtures("one_thread")
 def test_a_learned_neural_network_plays_by_its_search(
-    tiny: Experiment, monkeypatch: pytest.MonkeyPatch
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(value_net.NETWORKS, "Tiny", Tiny)
+    monkeypatch.setitem(value_net.NETWORKS, "TinyNet", TinyNet)
     plan = tiny.settings["learners"]["experiment 1"]
-    plan["base"]["network"], plan["runs"] = {"name": "Tiny"}, {"net": {"moves": 4}}
+    plan["base"]["network"], plan["runs"] = {"name": "TinyNet"}, {"net": {"moves": 4}}
     tiny.main("learn", "--threads", "2")
     assert torch.get_num_threads() == 2
     *_, last, searched = tiny.rows("learning")
@@ -398,7 +407,7 @@ def test_a_learned_neural_network_plays_by_its_search(
 
 
 def test_a_learner_that_diverged_does_not_stop_the_others(
-    tiny: Experiment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class Wild(from_search.SearchValueLearner):
         def _learn(self, *rest: Any) -> None:
@@ -429,7 +438,7 @@ def test_a_learner_that_diverged_does_not_stop_the_others(
     tiny.main("learn")
 
 
-def test_policies_are_a_table_of_selection_and_backup(tiny: Experiment) -> None:
+def test_policies_are_a_table_of_selection_and_backup(tiny: Tiny) -> None:
     tiny.scores([0, 0, 1_000, 2_000, *[0] * 6])
     tiny.regrets([0, 30, 40])
     head = "| select, back up by | best |\n| --- | --: |\n"
@@ -444,7 +453,7 @@ def test_policies_are_a_table_of_selection_and_backup(tiny: Experiment) -> None:
 
 
 def test_scores_by_simulations_are_drawn_with_those_of_other_searches(
-    tiny: Experiment, figures: dict[str, Any]
+    tiny: Tiny, figures: dict[str, Any]
 ) -> None:
     tiny.scores([500, 70, 0, 0, 100, 300, 200, 400, 0, 0])
     assert report.simulations(tiny.study, "ntuple") == (
@@ -465,7 +474,7 @@ def test_scores_by_simulations_are_drawn_with_those_of_other_searches(
     assert axes.get_xscale() == "log"
 
 
-def test_published_scores_are_by_simulations_and_plies(tiny: Experiment) -> None:
+def test_published_scores_are_by_simulations_and_plies(tiny: Tiny) -> None:
     plan = tiny.settings["scores"]["simulations"][0]
     plan["vary"] = {"unvisited": ["outcomes"], "simulations": [50, 100, 2_000]}
     tiny.settings["scores"]["lines"] = [
@@ -484,7 +493,7 @@ def test_published_scores_are_by_simulations_and_plies(tiny: Experiment) -> None
     ]
 
 
-def test_other_players_are_listed_by_their_settings(tiny: Experiment) -> None:
+def test_other_players_are_listed_by_their_settings(tiny: Tiny) -> None:
     tiny.scores([0] * 8 + [1_000, 2_000])
     assert report.by_settings(tiny.study, "scores", "what was added").split("\n")[2:] == [
         "| mc-softmax | simulations 2 | the N-tuple network | 1,000 ± 100 | 2,000 |",
@@ -500,7 +509,7 @@ def test_other_players_are_listed_by_their_settings(tiny: Experiment) -> None:
 
 
 def test_results_of_learners_include_those_that_diverged(
-    tiny: Experiment, figures: dict[str, Any]
+    tiny: Tiny, figures: dict[str, Any]
 ) -> None:
     calm, wild = (
         {"experiment": "experiment 1", "run": name, "seed": 1} for name in ("calm", "wild")
@@ -548,7 +557,7 @@ def test_scores_are_of_the_games_of_the_last_moves() -> None:
     assert report.scores([{"n_moves": 5, "n_games": 0, "mean_score": None}], 10) == []
 
 
-def test_intervals_of_few_games_are_not_shown(tiny: Experiment, figures: dict[str, Any]) -> None:
+def test_intervals_of_few_games_are_not_shown(tiny: Tiny, figures: dict[str, Any]) -> None:
     tiny.scores([float(n) for n in range(10)])
     rows = tiny.rows()
     rows[4]["n_games"] = 3
@@ -561,19 +570,19 @@ def test_intervals_of_few_games_are_not_shown(tiny: Experiment, figures: dict[st
 
 
 def test_every_player_has_a_row() -> None:
-    study = run.Args("report").study
-    measures: tuple[experiment.Measure, ...] = ("regrets", "scores")
+    experiment = run.Args("report").study.experiment
+    measures: tuple[Measure, ...] = ("regrets", "scores")
     for measure in measures:
         rows = json_files.rows(run.RESULTS / report.FILES[measure])
-        expected = {cells.name(cell) for cell in study.cells(measure)}
+        expected = {cells.name(cell) for cell in experiment.cells(measure)}
         assert expected <= {cells.name(row) for row in rows}
     learned = json_files.rows(run.RESULTS / report.FILES["learners"])
-    plans = {(plan.experiment, plan.run) for plan in study.learners()}
+    plans = {(plan.experiment, plan.run) for plan in experiment.learner_plans()}
     assert {(row["experiment"], row["run"]) for row in learned} == plans
 
 
 def test_a_report_has_the_sections_with_rows(
-    tiny: Experiment, figures: dict[str, Any], capsys: pytest.CaptureFixture[str]
+    tiny: Tiny, figures: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     tiny.results.mkdir()
     tiny.main("report")

@@ -25,12 +25,12 @@ from benchmarks.experiments import cells
 from benchmarks.experiments.mc_softmax import run
 from benchmarks.experiments.mc_softmax.settings import Measure
 
-STUDY = run.Args("report").study
+EXPERIMENT = run.Args("report").study.experiment
 
 
 def settings_of(measure: Measure, group: str) -> list[Row]:
     """Return the settings of a group's players of this search."""
-    players = STUDY.cells(measure, [group])
+    players = EXPERIMENT.cells(measure, [group])
     return [cell["settings"] for cell in players if cell["player"] == "mc-softmax"]
 
 
@@ -50,7 +50,7 @@ def test_both_networks_play_with_more_and_more_simulations_and_other_searches() 
         group = [each for each in settings if each["network"] == name]
         numbers = [each["simulations"] for each in group if each["select"] == "L-max"]
         assert numbers == sorted(numbers) and (numbers[0], numbers[-1]) == (10, 2_000)
-    lines = STUDY.cells("scores", ["lines"])
+    lines = EXPERIMENT.cells("scores", ["lines"])
     others = {(cell["player"], cell["settings"].get("depth", 1)) for cell in lines}
     assert {("ntuple", 1), ("expectimax", 3), ("value-net", 1), ("value-net", 3)} <= others
 
@@ -58,7 +58,7 @@ def test_both_networks_play_with_more_and_more_simulations_and_other_searches() 
 def test_all_additions_are_measured_with_the_plain_search() -> None:
     used, measures = set(), list[Measure](["regrets", "scores"])
     for measure in measures:
-        groups = [name for name in STUDY.settings[measure] if name.startswith("what was added")]
+        groups = [name for name in EXPERIMENT.groups(measure) if name.startswith("what was added")]
         for group, name in product(groups, ("ntuple", "value-net")):
             settings = [each for each in settings_of(measure, group) if each["network"] == name]
             plain, *additions = settings or [{}]
@@ -69,9 +69,9 @@ def test_all_additions_are_measured_with_the_plain_search() -> None:
 
 @pytest.mark.parametrize("measure", ["regrets", "scores"])
 def test_settings_belong_to_existing_players(measure: Measure) -> None:
-    names = [cells.name(cell) for cell in STUDY.cells(measure)]
+    names = [cells.name(cell) for cell in EXPERIMENT.cells(measure)]
     assert len(set(names)) == len(names) > 60
-    for cell in STUDY.cells(measure):
+    for cell in EXPERIMENT.cells(measure):
         options = {key: value for key, value in cell["settings"].items() if key != "network"}
         if cell["player"] == "mc-softmax":
             MCSoftmaxSettings(**current_names(options))
@@ -94,7 +94,7 @@ def test_players_have_the_network_of_their_cell() -> None:
 
 
 def test_repeats_of_learners_differ_in_their_seeds_only() -> None:
-    first, again = list(STUDY.learners()), list(STUDY.learners(2))
+    first, again = list(EXPERIMENT.learner_plans()), list(EXPERIMENT.learner_plans(2))
     assert again[: len(first)] == first and {plan.seed for plan in first} == {1}
     for plan, other in zip(first, again[len(first) :], strict=True):
         assert other == plan._replace(seed=2, settings={**plan.settings, "seed": 2})
@@ -102,7 +102,7 @@ def test_repeats_of_learners_differ_in_their_seeds_only() -> None:
 
 def test_learners_have_the_settings_of_the_paper() -> None:
     """Trees, simulations and paths of experiment 1; what is learned in experiment 2."""
-    settings = {(plan.experiment, plan.run): plan.settings for plan in STUDY.learners()}
+    settings = {(plan.experiment, plan.run): plan.settings for plan in EXPERIMENT.learner_plans()}
     first = {name: each for (paper, name), each in settings.items() if paper == "experiment 1"}
     sizes = {
         name: (each["search"]["trees"], each["search"]["simulations"], each["learner"]["paths"])

@@ -2,35 +2,42 @@
 
 from __future__ import annotations
 
-from afterstate.agents.config import from_dict
+from dataclasses import asdict
+
+from afterstate.agents.config import from_dict, read
 from afterstate.agents.game2048.values import policy_net
 from afterstate.agents.training.optimizer import Fitting
-from afterstate.envs import json_files
 from benchmarks.experiments.policy_nets import report, settings
 from benchmarks.experiments.policy_nets.analysis import CELLS, TILES
+from benchmarks.experiments.policy_nets.settings import Experiment
 from tests.benchmarks.experiments.policy_nets.test_run import PUBLISHED, SCORES, published_rows
 
 
 def test_published_values_are_those_of_the_paper() -> None:
-    published = json_files.read(settings.SETTINGS)["published"]
-    assert (published["moves"], published["games"]) == (600e6, 10_000)
-    assert published["scores"] == {
-        str(layers): {"mean": mean, "max": most} for layers, (mean, most) in SCORES.items()
+    published = read(settings.SETTINGS, Experiment).published
+    assert (published.moves, published.games) == (600e6, 10_000)
+    scores = {layers: (each.mean, each.max) for layers, each in published.scores.items()}
+    assert scores == SCORES
+    counts = {"boards": 77_253, "all": 22_807, "only_2": 5_915}
+    assert asdict(published.agreement) == counts
+    assert published.figure_5 == {
+        "5a": {2: (0.243, 0.405, 0.104, 0.248), 5: (0.470, 0.470, 0.000, 0.060)},
+        "5b": {2: "up", 3: "left", 4: "left", 5: "left"},
     }
-    assert published["agreement"] == {"boards": 77_253, "all": 22_807, "only k = 2": 5_915}
-    assert published["5a"] == {"2": [0.243, 0.405, 0.104, 0.248], "5": [0.470, 0.470, 0.000, 0.060]}
-    assert published["5b"] == {"2": "up", "3": "left", "4": "left", "5": "left"}
     for what, layers in PUBLISHED:
-        rows = [[row[0], *map(float, row[1:])] for row in published_rows(what, layers)]
-        assert published[what][str(layers)] == rows
+        rows = [(row[0], *map(float, row[1:])) for row in published_rows(what, layers)]
+        assert list(published.contributions[what][layers]) == rows
         assert report.ROWS[what][layers] == len(rows)
-    assert {len(published[what]) for what in report.ROWS} == {2}
+    assert {what: len(of) for what, of in published.contributions.items()} == {
+        "last layer": 2,
+        "layer before": 2,
+    }
 
 
 def test_settings_belong_to_existing_networks_and_learners() -> None:
-    loaded = json_files.read(settings.SETTINGS)
-    assert loaded["layers"] == list(policy_net.CHANNELS) == list(SCORES)
-    from_dict(loaded["learner"], Fitting)
+    experiment = read(settings.SETTINGS, Experiment)
+    assert list(experiment.layers) == list(policy_net.CHANNELS) == list(SCORES)
+    from_dict(experiment.learner, Fitting)
 
 
 def test_there_are_twelve_published_filters_with_weights_of_cells_and_tiles() -> None:

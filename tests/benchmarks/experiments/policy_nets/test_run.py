@@ -93,7 +93,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-class Experiment:
+class Tiny:
     """An experiment with small networks in a folder."""
 
     def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
@@ -114,6 +114,11 @@ class Experiment:
     def args(self) -> run.Args:
         """Return arguments of the command."""
         return run.Args("report", runs=self.runs, settings=self.file(), out=self.results)
+
+    @property
+    def published(self) -> settings.Published:
+        """Return the published values."""
+        return self.args.study.experiment.published
 
     def networks(self) -> dict[int, nn.Module]:
         """Return the trained networks of the first seed, by their layers."""
@@ -144,7 +149,7 @@ class Experiment:
 
 
 @pytest.fixture
-def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
+def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tiny:
     """Return an experiment with a log of 100 moves, 3 games, and few filters."""
     loaded = json_files.read(settings.SETTINGS) | {"games": 3, "moves": 100}
     loaded["log"] = {"player": "random", "moves": 100, "seed": 1}
@@ -152,7 +157,7 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
     monkeypatch.setattr(report, "PROBE_GAMES", 20)
     for layers, n in {2: 6, 3: 5, 4: 4, 5: 3}.items():
         monkeypatch.setitem(policy_net.CHANNELS, layers, n)
-    return Experiment(tmp_path, loaded)
+    return Tiny(tmp_path, loaded)
 
 
 def panels_of(figure: Any) -> list[Any]:
@@ -174,7 +179,7 @@ def constant_net(layers: int, logits: Sequence[float], weight: float = 0.0) -> n
 
 
 def test_an_interrupted_log_is_continued(
-    tiny: Experiment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def killed(*rest: Any) -> None:
         raise KeyboardInterrupt
@@ -197,7 +202,7 @@ def test_an_interrupted_log_is_continued(
 
 
 def test_networks_learn_from_the_log_one_by_one_and_resume(
-    tiny: Experiment,
+    tiny: Tiny,
 ) -> None:
     tiny.log()
     tiny.settings |= {"layers": [2, 3]}
@@ -221,7 +226,7 @@ def test_networks_learn_from_the_log_one_by_one_and_resume(
 
 
 def test_moves_device_and_threads_are_passed_on(
-    tiny: Experiment, monkeypatch: pytest.MonkeyPatch
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words: list[str] = []
     learned: list[tuple[Any, Any]] = []
@@ -239,7 +244,7 @@ def test_moves_device_and_threads_are_passed_on(
         tiny.main("play", "--moves", "6e8")
 
 
-def test_each_seed_of_a_network_is_a_run(tiny: Experiment) -> None:
+def test_each_seed_of_a_network_is_a_run(tiny: Tiny) -> None:
     tiny.log()
     tiny.main("train", "--layers", "2", "--repeats", "2")
     assert [tiny.learned(2, seed) for seed in (1, 2)] == [100, 100]
@@ -255,16 +260,16 @@ def test_each_seed_of_a_network_is_a_run(tiny: Experiment) -> None:
     assert len(tiny.rows()) == 3
     means = [row["mean"] for row in rows]
     half = 12.706 * np.std(means, ddof=1) / 2**0.5
-    line = report.table_2(tiny.results, tiny.settings["published"]).split("\n")[5]
+    line = report.table_2(tiny.results, tiny.published).split("\n")[5]
     assert line.startswith(f"| k = 2 | {np.mean(means):,.0f} ± {half:,.0f} | 2 |")
 
 
-def test_without_a_log_nothing_learns(tiny: Experiment) -> None:
+def test_without_a_log_nothing_learns(tiny: Tiny) -> None:
     with pytest.raises((OSError, ValueError), match=r"moves\.npy"):
         tiny.main("train", "--layers", "2")
 
 
-def test_only_fully_trained_networks_are_used(tiny: Experiment) -> None:
+def test_only_fully_trained_networks_are_used(tiny: Tiny) -> None:
     for command in ("play", "report"):
         with pytest.raises((OSError, ValueError), match="learned all moves"):
             tiny.main(command)
@@ -281,7 +286,7 @@ def test_only_fully_trained_networks_are_used(tiny: Experiment) -> None:
 
 
 def test_games_of_each_network_are_appended_once(
-    tiny: Experiment, capsys: pytest.CaptureFixture[str]
+    tiny: Tiny, capsys: pytest.CaptureFixture[str]
 ) -> None:
     net = constant_net(3, [0, 1, 2, 3])
     tiny.put(3, net)
@@ -306,7 +311,7 @@ def test_games_of_each_network_are_appended_once(
 
 
 def test_table_2_has_the_latest_games_and_the_published_scores(
-    tiny: Experiment,
+    tiny: Tiny,
 ) -> None:
     def of(layers: int, moves: int, mean: float, interval: float, largest: int) -> dict[str, Any]:
         settings = {"layers": layers, "seed": 1, "moves": moves, "log": 7}
@@ -328,7 +333,7 @@ def test_table_2_has_the_latest_games_and_the_published_scores(
     tiny.results.mkdir()
     lines = "".join(json.dumps(row) + "\n" for row in rows)
     (tiny.results / "games.jsonl").write_text(lines, encoding="utf-8")
-    head, table = report.table_2(tiny.results, tiny.settings["published"]).split("\n\n")
+    head, table = report.table_2(tiny.results, tiny.published).split("\n\n")
     assert head == "Intervals are over games, and where there are several runs over these."
     assert table == (
         "|  | mean, 95 % interval | runs | max | games of each | published mean | published max |\n"
@@ -339,9 +344,7 @@ def test_table_2_has_the_latest_games_and_the_published_scores(
     )
 
 
-def test_hidden_published_filters_are_found_and_drawn(
-    tiny: Experiment, figures: dict[str, Any]
-) -> None:
+def test_hidden_published_filters_are_found_and_drawn(tiny: Tiny, figures: dict[str, Any]) -> None:
     """One filter is doubled and mirrored, one is flipped and then transposed."""
     hidden = {(2, "74"): 4, (5, "unnamed-1"): 2}
     networks: dict[int, nn.Module] = {layers: PolicyCNN(layers) for layers in (2, 3, 5)}
@@ -374,18 +377,16 @@ def test_hidden_published_filters_are_found_and_drawn(
     assert bar.get_ylabel() == "weight / largest of the filter"
 
 
-def test_filters_of_missing_networks_are_left_out(
-    tiny: Experiment, figures: dict[str, Any]
-) -> None:
+def test_filters_of_missing_networks_are_left_out(tiny: Tiny, figures: dict[str, Any]) -> None:
     rows = report.table_3(tiny.results, {5: PolicyCNN(5)}).split("\n")
     assert [row[:7] for row in rows[2:]] == ["| k = 5"] * 6
     assert len(panels_of(figures["filters.png"])) == 12
 
 
 @pytest.mark.parametrize("layers", [2, 5])
-def test_published_contributions_follow_as_many_of_ours(tiny: Experiment, layers: int) -> None:
+def test_published_contributions_follow_as_many_of_ours(tiny: Tiny, layers: int) -> None:
     net = constant_net(layers, [0, 1, 2, 3], weight=1.0)
-    parts = report.tables_4_to_7(net, layers, tiny.settings["published"]).split("\n\n")
+    parts = report.tables_4_to_7(net, layers, tiny.published).split("\n\n")
     for i, what in enumerate(("last layer", "layer before")):
         head, ours, label, theirs = parts[4 * i + 1 : 4 * i + 5]
         assert (head, label) == (f"Inputs of the {what}, ours:", "Published:")
@@ -401,7 +402,7 @@ def test_published_contributions_follow_as_many_of_ours(tiny: Experiment, layers
     assert parts[0] == tables.logits_table(net, boards, ["x2", "x1", "x0.5"])
 
 
-def test_our_contributions_are_those_of_the_active_units(tiny: Experiment) -> None:
+def test_our_contributions_are_those_of_the_active_units(tiny: Tiny) -> None:
     """Down is 3 times the output of #0 in column 1, row 0, minus half of that of #1 in (0, 2).
 
     #0 outputs the value of #5 of the first layer there: 1, and 3 where the tile is 4096, on the
@@ -418,7 +419,7 @@ def test_our_contributions_are_those_of_the_active_units(tiny: Experiment) -> No
         second[0, 5, 0, 0], second[1, 4, 0, 1] = 1, 2
         last = net.get_parameter("body.7.weight").view(4, 6, 4, 4)
         last[DOWN, 0, 0, 1], last[DOWN, 1, 2, 0], last[UP, 2] = 3, -0.5, 7
-    parts = report.tables_4_to_7(net, 2, tiny.settings["published"]).split("\n\n")
+    parts = report.tables_4_to_7(net, 2, tiny.published).split("\n\n")
     head = "| unit | x2: % (sum) | x1: % (sum) | x0.5: % (sum) |\n| --- | --: | --: | --: |\n"
     assert parts[2] == head + (
         "| (1, 0)#0 | 90.0 (90.0) | 75.0 (75.0) | 75.0 (75.0) |\n"
@@ -434,7 +435,7 @@ def test_our_contributions_are_those_of_the_active_units(tiny: Experiment) -> No
     )
 
 
-def test_figure_5_has_published_probabilities_and_moves(tiny: Experiment) -> None:
+def test_figure_5_has_published_probabilities_and_moves(tiny: Tiny) -> None:
     """Down, the most probable move, is illegal on both; right is the next.
 
     Up on 5b comes from #3 of the first layer alone, through #1 of the second.
@@ -445,7 +446,7 @@ def test_figure_5_has_published_probabilities_and_moves(tiny: Experiment) -> Non
         for name, of in (("4", (1, 3)), ("7", (UP, slice(16, 32)))):
             networks[2].get_parameter(f"body.{name}.weight").zero_()[of] = 1e-9
         networks[2].get_parameter("body.1.bias")[3] = 1.0
-    table, head, up = report.figure_5(networks, tiny.settings["published"]).split("\n\n")
+    table, head, up = report.figure_5(networks, tiny.published).split("\n\n")
     ours = "0.100 0.300 0.400 0.200"
     assert table == (
         "| board, network | up right down left | move | published |\n"
@@ -461,12 +462,12 @@ def test_figure_5_has_published_probabilities_and_moves(tiny: Experiment) -> Non
     assert all(row.split("#")[1].startswith("3 |") for row in up.split("\n")[2:])
     assert up.startswith("| unit | 5b: % (sum) |") and len(up.split("\n")) == 2 + 4
     del networks[2]
-    assert "\n\n" not in report.figure_5(networks, tiny.settings["published"])
+    assert "\n\n" not in report.figure_5(networks, tiny.published)
 
 
 @pytest.mark.parametrize("which", [(2, 5), (2, 3, 4, 5)], ids=str)
 def test_section_6_has_our_agreement_and_the_published_one(
-    tiny: Experiment, figures: dict[str, Any], which: tuple[int, ...]
+    tiny: Tiny, figures: dict[str, Any], which: tuple[int, ...]
 ) -> None:
     """All but k = 2 choose the same; it agrees with them where one move is legal, once in six."""
     networks = {layers: constant_net(layers, [0, 1, 2, 3]) for layers in which}
@@ -476,9 +477,7 @@ def test_section_6_has_our_agreement_and_the_published_one(
     tiny.runs.mkdir()
     for name in ("states", "probe_1", "probe_2"):
         np.save(tiny.runs / f"{name}_k5.npy", moves)
-    parts = report.section_6(tiny.results, networks, tiny.runs, tiny.settings["published"]).split(
-        "\n\n"
-    )
+    parts = report.section_6(tiny.results, networks, tiny.runs, tiny.published).split("\n\n")
     others = [f"| only k = {layers} differs | 0 | 0.0 |" for layers in which[1:]]
     if which == (2, 5):  # where two differ, each does
         others = ["| only k = 5 differs | 5 | 83.3 |"]
@@ -502,7 +501,7 @@ def test_section_6_has_our_agreement_and_the_published_one(
 
 
 def test_positions_are_those_of_twenty_games_after_100_moves(
-    tiny: Experiment, figures: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    tiny: Tiny, figures: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     networks = {layers: constant_net(layers, [0, 1, 2, 3]) for layers in (2, 3)}
     for layers, net in networks.items():
@@ -527,7 +526,7 @@ def test_positions_are_those_of_twenty_games_after_100_moves(
 
 
 def test_probes_are_tested_on_other_games(
-    tiny: Experiment, figures: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    tiny: Tiny, figures: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[tuple[Any, ...]] = []
 
@@ -544,7 +543,7 @@ def test_probes_are_tested_on_other_games(
     monkeypatch.setattr(logs, "boards", boards)
     monkeypatch.setattr(tables, "probe_table", probe_table)
     networks = {layers: constant_net(layers, [0, 1, 2, 3]) for layers in (2, 3)}
-    assert report.section_6(tiny.results, networks, tiny.runs, tiny.settings["published"]).endswith(
+    assert report.section_6(tiny.results, networks, tiny.runs, tiny.published).endswith(
         "\n\nprobes"
     )
     states, some, others = calls
@@ -557,7 +556,7 @@ def test_probes_are_tested_on_other_games(
 
 @pytest.mark.slow
 def test_the_report_has_all_sections_and_pictures(
-    tiny: Experiment,
+    tiny: Tiny,
     figures: dict[str, Any],
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -589,7 +588,7 @@ def test_the_report_has_all_sections_and_pictures(
     links = re.findall(r"!\[\]\((.*?)\)", text)
     assert links == ["filters.png", "weights.svg", "boards.png"]
     assert set(links) == set(figures) and all((tiny.results / link).exists() for link in links)
-    networks, published = tiny.networks(), tiny.settings["published"]
+    networks, published = tiny.networks(), tiny.published
     assert (
         report.table_2(tiny.results, published) in text
         and report.figure_5(networks, published) in text
