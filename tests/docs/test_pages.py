@@ -122,7 +122,8 @@ def _program(words: list[str]) -> tuple[str, ...]:
     """Return a command up to the first word that may be an argument."""
     if words[0] == "afterstate":
         return tuple(words[: 3 if words[1] in ("leaderboard", "train") else 2])
-    return tuple(words[: 4 if re.fullmatch("[a-z_]+", "".join(words[3:4])) else 3])
+    has_subcommand = re.fullmatch("[a-z_]+", "".join(words[3:4])) and not words[2].endswith(".run")
+    return tuple(words[: 4 if has_subcommand else 3])
 
 
 def _marks(program: tuple[str, ...]) -> list[pytest.MarkDecorator]:

@@ -49,11 +49,16 @@ LEARNING = [
     NTupleSettings(carousel=True, restart=5),
     NTupleSettings(search_share=0.5),
 ]
-by_options = pytest.mark.parametrize(
-    "options",
-    OPTIONS + [pytest.param(more, marks=pytest.mark.exhaustive) for more in MORE_OPTIONS],
-    ids=lambda options: "-".join(options),
-)
+
+
+def of_classes(first: list[dict[str, Any]], others: list[dict[str, Any]]) -> pytest.MarkDecorator:
+    """Return a test's networks, of which only the first are tested every time."""
+    exhaustive = [pytest.param(each, marks=pytest.mark.exhaustive) for each in others]
+    return pytest.mark.parametrize("options", [*first, *exhaustive], ids="-".join)
+
+
+by_options = of_classes(OPTIONS, MORE_OPTIONS)
+of_stages = of_classes(OPTIONS[1:], OPTIONS[:1] + MORE_OPTIONS)
 
 
 def both(options: dict[str, Any], tuples: str = "4x6") -> tuple[Network, Network]:
@@ -111,7 +116,7 @@ def test_learning_of_more_than_four_tuples_is_the_same(order: Any, fixed_point: 
     assert games[0].scores.tolist() == games[1].scores.tolist()
 
 
-@by_options
+@of_stages
 def test_greedy_play_and_search_are_the_same(options: dict[str, Any]) -> None:
     constant, generic = learned(options)
     for player in (NTupleAgent, lambda net: ExpectimaxAgent(net, 2)):
@@ -140,7 +145,7 @@ def test_pruned_networks_are_the_same(tuples: str) -> None:
     assert games[0].scores.tolist() == games[1].scores.tolist()
 
 
-@by_options
+@of_stages
 def test_monte_carlo_softmax_search_is_the_same(options: dict[str, Any]) -> None:
     boards, settings = words(drawn_boards(20)), MCSoftmaxSettings(simulations=100)
     values, expected = (MCSoftmaxAgent(net, settings).evaluate(boards) for net in learned(options))

@@ -57,7 +57,11 @@ def test_chunks_have_all_seeds_once() -> None:
     assert [len(each) for each in chunks(CELLS[1])] == [4]
 
 
-@pytest.mark.parametrize("workers", [ALONE, Workers(2)], ids=["one process", "two"])
+@pytest.mark.parametrize(
+    "workers",
+    [ALONE, pytest.param(Workers(2), marks=pytest.mark.slow)],
+    ids=["one process", "two"],
+)
 def test_rows_are_those_of_all_games(tmp_path: Path, workers: Workers) -> None:
     path = tmp_path / "games.jsonl"
     play_cells(path, CELLS, partial(play_some, tmp_path / "log"), workers, tiles=(16,))

@@ -97,6 +97,7 @@ def waited(seconds: float) -> float:
     return seconds
 
 
+@pytest.mark.slow
 def test_results_come_as_calls_end_or_in_their_order(capsys: pytest.CaptureFixture[str]) -> None:
     calls = [partial(waited, seconds) for seconds in (2.0, 0.0)]
     two = Workers(2)

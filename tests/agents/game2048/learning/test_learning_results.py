@@ -276,14 +276,13 @@ def test_every_learner_is_far_better_than_random_moves() -> None:
         assert late_mean(settings, 1_000_000) > 4 * chance
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("settings", "n_moves", "published"),
     [
-        pytest.param(NTupleSettings(), 20_000_000, 59_600, marks=pytest.mark.exhaustive),
-        pytest.param(NTupleSettings(lam=0.0), 18_000_000, 51_800, marks=pytest.mark.exhaustive),
-        pytest.param(
-            *(NTupleSettings(order="forward"), 16_000_000, 45_000), marks=pytest.mark.exhaustive
-        ),
+        (NTupleSettings(), 20_000_000, 59_600),
+        (NTupleSettings(lam=0.0), 18_000_000, 51_800),
+        (NTupleSettings(order="forward"), 16_000_000, 45_000),
         (NTupleSettings("td", "forward"), 8_900_000, 21_700),
     ],
     ids=["TC(0.5)", "TC backward", "TC forward", "TD(0)"],

@@ -158,7 +158,7 @@ def wait_for_matches(server: Serving, visitors: list[Visitor], n: int) -> None:
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="this system has no /proc")
 def test_memory_does_not_grow_over_many_matches(tmp_path: Path, n: int) -> None:
     """The first 100 matches fill caches; a thousand more may add 2 MiB."""
-    with serving_command(tmp_path, 3, *"--matches 0 --games 3".split()) as server:
+    with serving_command(tmp_path, 3, *"--matches 0 --games 1".split()) as server:
         with visiting(server) as visitors:
             wait_for_matches(server, visitors, 100)
             before = resident(server.process.pid) / 2**20
