@@ -196,8 +196,8 @@ def _published_training(experiment: Experiment, player: Player) -> list[str]:
     if iterations is None:
         return ["-", "-"]
     # An iteration of the paper is a game; self-play adds new games during training.
-    n_games = None if player.is_from_self_play else experiment.paper_games
-    return [f"{iterations:,.0f}", "-" if n_games is None else f"{iterations / n_games:.0f}"]
+    is_new = player.is_from_self_play
+    return [f"{iterations:,.0f}", "-" if is_new else f"{iterations / experiment.paper_games:.0f}"]
 
 
 def points_table(experiment: Experiment, by_player: Mapping[str, Result]) -> str:
@@ -278,6 +278,15 @@ def took(rows: Sequence[Row], curves: Curves) -> str:
     return f"{text} ({', '.join(cpus)})." if cpus else f"{text}."
 
 
+def scale(experiment: Experiment) -> str:
+    """Return how many games the networks learn from, here and in the paper."""
+    ours, theirs = experiment.generations * experiment.run["games"], experiment.paper_games
+    return (
+        f"Scale: networks learn from {ours:,} games in all, {ours / theirs:.1%} of the paper's "
+        f"{theirs:,}."
+    )
+
+
 def page(experiment: Experiment, name: str, rows: Sequence[Row], curves: Curves) -> str:
     """Return the page of an experiment in Markdown, given the name of its settings file."""
     by_player = results(rows)
@@ -285,7 +294,7 @@ def page(experiment: Experiment, name: str, rows: Sequence[Row], curves: Curves)
     train, play = commands(experiment, name, by_player, n_draws)
     sections = [
         f"# {experiment.title}",
-        f"{experiment.paper}: {experiment.shows}.",
+        f"{experiment.paper}: {experiment.shows}. {scale(experiment)}",
         f"`{train}`, then `{play}`, repeat this page. "
         f"{took(rows, curves)} {100 * len(rows):,} games: {n_draws:,} draws of five, who "
         f"played {len(rows):,} sets of 100. ± is half of the 95% interval over draws, twice "

@@ -87,7 +87,7 @@ class Experiment:
     """Sets of games of each draw of players."""
     players: dict[str, Player]
     claims: tuple[Claim, ...]
-    paper_games: float | None = None
+    paper_games: Count
     """Games that the paper's networks learned from."""
     others: dict[str, int] = field(default_factory=dict)
     """Published points of players that do not play here."""
