@@ -41,7 +41,7 @@ class Positions:
 
 
 @settings
-class Searched(Positions):
+class ValuedPositions(Positions):
     """Positions whose moves are valued by a search."""
 
     reference: dict[str, Any]
@@ -95,6 +95,16 @@ class Players:
 
 
 @settings
+class Learner:
+    """A learner, by what differs from the others of its experiment."""
+
+    moves: Count
+    """That it learns from."""
+    search: dict[str, Any] = field(default_factory=dict)
+    learner: dict[str, Any] = field(default_factory=dict)
+
+
+@settings
 class Learners:
     """Learners of an experiment of the paper."""
 
@@ -104,17 +114,17 @@ class Learners:
     """Settings of all learners, those of `afterstate train search`."""
     every: Count
     """Moves from one row to the next."""
-    runs: dict[str, dict[str, Any]]
-    """Moves of each learner by its name, and settings that differ."""
+    runs: dict[str, Learner]
+    """The learners by name."""
     window: Count | None = None
     """Moves whose games a mean score is of; by default it is of the last 1,000 games."""
 
     def settings_of(self, run: str, seed: int) -> Row:
         """Return the settings of a learner."""
-        changes = {name: value for name, value in self.runs[run].items() if name != "moves"}
-        merged = {**self.base, **changes, "seed": seed}
-        for part in ("search", "learner"):
-            merged[part] = {**self.base.get(part, {}), **changes.get(part, {})}
+        own = self.runs[run]
+        merged = {**self.base, "seed": seed}
+        merged["search"] = {**self.base.get("search", {}), **own.search}
+        merged["learner"] = {**self.base.get("learner", {}), **own.learner}
         if "start" in merged:
             merged["start"] = str(PRETRAINED / merged["start"])
         return merged
@@ -148,7 +158,7 @@ class Experiment:
     title: str
     networks: dict[Network, str]
     """First sixteen digits of the SHA-256 of the networks' files."""
-    positions: Searched
+    positions: ValuedPositions
     temperature: Temperature
     regrets: dict[str, tuple[Players, ...]]
     """Players that are measured by positions, by their group."""
@@ -179,9 +189,9 @@ class Experiment:
         """Yield the learners of all experiments, with the seeds 1, 2, ... one after the other."""
         for seed in range(1, repeats + 1):
             for experiment, plan in self.learners.items():
-                for run, changes in plan.runs.items():
-                    learner, moves = plan.settings_of(run, seed), int(changes["moves"])
-                    yield LearnerPlan(experiment, run, seed, learner, moves, plan.every)
+                for run, own in plan.runs.items():
+                    learner = plan.settings_of(run, seed)
+                    yield LearnerPlan(experiment, run, seed, learner, own.moves, plan.every)
 
     def check_network(self, name: Network) -> None:
         """Check that the installed network is the one of the settings.
