@@ -16,10 +16,13 @@ from typing import NamedTuple
 
 from afterstate.agents.training.commands import markdown
 from afterstate.envs import json_files
+from benchmarks.experiments.daihinmin import settings as daihinmin_settings
 
 RESULTS = Path(__file__).parents[1] / "results"
 CORES = (16, 64, 1024)
 
+BATCH = 25
+"""Samples of an iteration of the paper on Daihinmin."""
 ACTIONS = 80
 """Decisions of a game of Daihinmin, of all five players."""
 MOVES = 19_000
@@ -126,6 +129,14 @@ def simulated(simulations: int) -> float:
     return 1e6 / float(times[-1])
 
 
+LEARNED = {
+    "BaseCNN16": "BaseCNN16",
+    "BaseCNN128": "BaseCNN128",
+    "HistoryCNN": "HistoryCNN",
+    "Self": "BaseCNN128",
+}
+"""Networks of Daihinmin that learn from a log, and the one of self-play, with their shapes."""
+
 SEARCHED = {
     "greedy only": 12.7e10,
     "25 % search": 7.4e10,
@@ -190,6 +201,13 @@ def daihinmin() -> Iterator[Work]:
     narrow, wide = (mean_time(f"decision, BaseCNN{channels}") for channels in (32, 128))
     name = "Daihinmin: self-play of 256 generations, BaseCNN128"
     yield Work(name, 1e8, "games", played * narrow / wide, EPYC, 1 / 100_000)
+    for name, what in LEARNED.items():
+        published = daihinmin_settings.read("logs").players[name].published
+        assert published is not None and published.iterations is not None
+        line = f"learns, {what}, batches of 25"
+        rate = number_of("speed_rank_learning.txt", line, r" +([\d,.]+)")
+        amount = BATCH * published.iterations
+        yield Work(f"Daihinmin: {name} learns", amount, "samples", rate, EPYC, 1)
 
 
 def table() -> str:
