@@ -192,12 +192,13 @@ def train(learner: str, settings: Row, folder: Path, **options: Any) -> None:
 
     Raises:
         OSError: a file cannot be read or written.
-        ValueError: wrong settings, or a folder that does not fit them.
+        ValueError: wrong settings, or a folder that was made with others.
         ArithmeticError: the learned values diverged; the last row says so.
         KeyboardInterrupt: the run was interrupted and saved.
     """
     kind = training.run_settings(learner)
     run = from_dict(settings, kind)
+    record_settings(folder / "config.json", settings)
     resume = any((folder / name).exists() for name in run.checkpoints)
     try:
         training.run(run, kind.options(out=folder, resume=resume, **options))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from matplotlib import pyplot as plt
 from scipy.stats import binomtest
 
+from afterstate.agents.game2048.search.alphabeta import AlphaBetaSettings
 from afterstate.agents.training.commands import markdown
 from afterstate.envs import json_files
 from afterstate.leaderboard import figures
@@ -48,15 +51,21 @@ def write(study: Study[Experiment]) -> None:
 
 
 def reached_rows(study: Study[Experiment]) -> list[Row]:
-    """Return the rows of the games with the limit of time and the tile of the settings."""
+    """Return the rows of the games of the settings: their player, tile and seeds."""
     plan = study.experiment.reach
-    options = {**plan.settings, "tile": plan.tile}.items()
-    return [row for row in json_files.rows(study.out / REACHED) if options <= row.items()]
+    names = {each.name for each in fields(AlphaBetaSettings)}
+    return [
+        row
+        for row in json_files.rows(study.out / REACHED)
+        if {key: row[key] for key in row if key in names} == plan.player
+        and row["tile"] == plan.tile
+        and row["seed"] in plan.seeds
+    ]
 
 
 def reached_section(study: Study[Experiment]) -> list[str]:
     """Return the section of the games with a limit of time."""
-    limit = 1e3 * study.experiment.reach.settings["seconds"]
+    limit = 1e3 * study.experiment.reach.seconds
     rows = reached_rows(study)
     text = reached_table(study, rows) if rows else "No games yet."
     return [f"## With {limit:.0f} ms a move", text]

@@ -27,7 +27,6 @@ import gymnasium as gym
 from afterstate import agents
 from afterstate.agents.config import Backend, Jobs, Positive, read, settings
 from afterstate.agents.training.folder import FolderLock
-from afterstate.agents.training.run import EVALUATION_SEED
 from afterstate.agents.training.workers import Workers
 from afterstate.envs import json_files
 from afterstate.envs.commands import parse, run_process
@@ -104,19 +103,18 @@ def reach(args: Args) -> None:
     _held = FolderLock(args.out)
     done = {row["seed"] for row in report.reached_rows(study)}
     plan = study.experiment.reach
-    seeds = range(EVALUATION_SEED, EVALUATION_SEED + plan.games)
-    calls = [partial(reach_tile, plan, seed) for seed in seeds if seed not in done]
+    calls = [partial(reach_tile, plan, seed) for seed in plan.seeds if seed not in done]
     for row in results(calls, args.workers, args.hours, "games"):
         json_files.append(path, [row])
 
 
 def reach_tile(plan: Reach, seed: int) -> Row:
     """Play a game with a limit of time until it has the tile, or is lost; return its row."""
-    player = ready_player(plan.settings)
+    player = ready_player(plan.player)
     start, began = time.process_time(), time.monotonic()
     game = play_until(player, plan.tile, seed)
     seconds, passed = time.process_time() - start, time.monotonic() - began
-    row = {"seed": seed, **plan.settings, "tile": plan.tile, **game._asdict()}
+    row = {"seed": seed, **plan.player, "tile": plan.tile, **game._asdict()}
     row["ms_per_move"] = round(1e3 * passed / game.moves, 1)
     row["cpu_ms_per_move"] = round(1e3 * seconds / game.moves, 1)
     return {**row, "machine": machine()}

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-from afterstate.agents.config import Count, settings
+from afterstate.agents.config import Count, Positive, settings
+from afterstate.agents.training.run import EVALUATION_SEED
+from afterstate.envs.messages import listed
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.cells import name
 
@@ -29,10 +31,22 @@ Players = dict[str, Row]
 class Reach:
     """Games with a limit of time, until they have a tile."""
 
+    seconds: Positive
+    """Limit of a move."""
     settings: dict[str, Any]
-    """Those of the player."""
+    """Other settings of the player."""
     tile: Count
     games: Count
+
+    @property
+    def player(self) -> Row:
+        """The player's settings."""
+        return {"seconds": self.seconds, **self.settings}
+
+    @property
+    def seeds(self) -> range:
+        """The seeds of the games."""
+        return range(EVALUATION_SEED, EVALUATION_SEED + self.games)
 
 
 @settings
@@ -57,6 +71,11 @@ class Experiment:
     """Settings of the evaluation by its label."""
     depths: dict[Tiles, dict[int, Count]]
     """Games with the full evaluation, by search and depth."""
+
+    def __post_init__(self) -> None:
+        for label, weights in self.evaluations.items():
+            if used := {"tiles", "depth", "cutoffs"} & weights.keys():
+                raise ValueError(f"evaluations.{label} must not have {listed(sorted(used))}")
 
     def cells(self) -> list[Row]:
         """Return all players, without duplicates."""

@@ -19,8 +19,7 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
-from afterstate.agents.config import from_dict
-from afterstate.agents.daihinmin.learning.rank_runs import RankSettings
+from afterstate.agents.daihinmin.learning.rank_runs import RankRun
 from afterstate.agents.training.commands import markdown
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.daihinmin.settings import Claim, Experiment, Player
@@ -147,18 +146,17 @@ def verdict(claim: Claim, by_player: Mapping[str, Result]) -> str:
     return f"{word} ({points:+.1f} ± {half:.1f})"
 
 
-def learned(experiment: Experiment, rows: Sequence[Row]) -> tuple[int, float, float]:
-    """Return the extent of a network's training.
+def learned(run: RankRun, rows: Sequence[Row]) -> tuple[int, float, float]:
+    """Return the extent of a network's training, by its settings and rows.
 
     Returns:
         Number of iterations, number of samples, and mean number of uses of a sample.
     """
-    run = experiment.run
-    n_held = math.ceil(run["window"] / run["games"])  # generations whose games are in the window
+    n_held = math.ceil(run.window / run.games)  # generations whose games are in the window
     trained = [row for row in rows if "samples" in row]
     iterations = max((row["iterations"] for row in trained), default=0)
     samples = sum(row["samples"] / min(row["generation"], n_held) for row in trained)
-    used = iterations * from_dict(run.get("learner", {}), RankSettings).batch
+    used = iterations * run.learner.batch
     return iterations, samples, used / samples if samples else math.nan
 
 
@@ -184,7 +182,10 @@ def training_table(experiment: Experiment, curves: Curves) -> str:
     ]
     body = []
     for name in [*names, *(name for name in curves if name not in players)]:
-        iterations, samples, uses = learned(experiment, curves.get(name, []))
+        iterations, samples, uses = 0, 0.0, math.nan
+        run = experiment.runs().get(name.partition(", seed ")[0])
+        if run is not None and name in curves:
+            iterations, samples, uses = learned(run, curves[name])
         ours = [f"{iterations:,}", f"{samples:,.0f}", f"{uses:.2f}"] if iterations else ["-"] * 3
         body.append([name, *ours, *_published_training(experiment, players.get(name, Player()))])
     return markdown(head, body)
@@ -280,7 +281,8 @@ def took(rows: Sequence[Row], curves: Curves) -> str:
 
 def scale(experiment: Experiment) -> str:
     """Return how many games the networks learn from, here and in the paper."""
-    ours, theirs = experiment.generations * experiment.run["games"], experiment.paper_games
+    games = max(run.games for run in experiment.runs().values())
+    ours, theirs = experiment.generations * games, experiment.paper_games
     return (
         f"Scale: networks learn from {ours:,} games in all, {ours / theirs:.1%} of the paper's "
         f"{theirs:,}."

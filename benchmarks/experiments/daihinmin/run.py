@@ -24,6 +24,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
@@ -55,14 +56,14 @@ from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments import harness
 from benchmarks.experiments.daihinmin import report
 from benchmarks.experiments.daihinmin.settings import Experiment, read, seeded
-from benchmarks.experiments.harness import check_options, results, selected
+from benchmarks.experiments.harness import check_options, record_settings, results, selected
 
 RESULTS = harness.RESULTS / "daihinmin"
 GAMES = 100
 """Games of a set."""
 OPTIONS = {
     **dict.fromkeys(("only", "threads"), ("train",)),
-    **dict.fromkeys(("jobs", "backend", "hours"), ("train", "play")),
+    **dict.fromkeys(("jobs", "backend", "hours", "device"), ("train", "play")),
     **dict.fromkeys(("draws", "self_play"), ("play",)),
     "out": ("play", "draw"),
 }
@@ -152,8 +153,9 @@ def train_run(
         threads=args.threads,
     )
     run = experiment.runs(args.repeats)[name]
+    record_settings(out / "config.json", json.loads(json.dumps(asdict(run))))
     trainee = cast(RankTraining, training.start(run, options)[0])
-    saved = [int(player) for player in experiment.players] if experiment.has_one_run else []
+    saved = [int(name) for name in experiment.players if name.isdecimal()]
     with tqdm(total=total, initial=trainee.amount, desc=name, unit=" generations") as bar:
         advance(trainee, total, saved, bar, end)
 
@@ -206,10 +208,11 @@ def load_players(
     players: dict[str, nn.Module | str] = {}
     for seed in range(1, repeats + 1):
         for name, player in experiment.players.items():
-            path = network_file(experiment, name, folder, self_play, seed)
             if name in RULE_PLAYERS or player.player:
                 players[name] = player.player or name
-            elif path.exists():
+                continue
+            path = network_file(experiment, name, folder, self_play, seed)
+            if path.exists():
                 players[seeded(name, seed)] = rank_net.load(path, device)
     return players
 

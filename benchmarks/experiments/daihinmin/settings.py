@@ -9,6 +9,7 @@ from typing import Any
 from afterstate.agents import config
 from afterstate.agents.config import Count, Share, Whole, from_dict, settings
 from afterstate.agents.daihinmin.learning.rank_runs import RankRun
+from afterstate.envs.messages import shown
 from benchmarks.experiments.harness import settings_file
 
 FOLDER = Path(__file__).parent
@@ -60,13 +61,12 @@ class Claim:
     says: str
     better: str = ""
     worse: str = ""
-    equal: tuple[str, ...] = ()
+    equal: tuple[str, str] | None = None
 
     @property
     def players(self) -> tuple[str, str]:
         """The two players."""
-        first, second = self.equal or (self.better, self.worse)
-        return first, second
+        return self.equal or (self.better, self.worse)
 
 
 @settings
@@ -91,6 +91,12 @@ class Experiment:
     """Games that the paper's networks learned from."""
     others: dict[str, int] = field(default_factory=dict)
     """Published points of players that do not play here."""
+
+    def __post_init__(self) -> None:
+        for claim in self.claims:
+            for name in claim.players:
+                if name not in self.players:
+                    raise ValueError(f"claims: there is no player {shown(name)}")
 
     @property
     def has_one_run(self) -> bool:

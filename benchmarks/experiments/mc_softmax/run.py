@@ -270,7 +270,8 @@ def learn_temperature(args: Args) -> None:
     experiment = args.study.experiment
     experiment.check_network("ntuple")
     plan = experiment.temperature
-    boards = logged_boards(args.runs / "temperature.npy", plan.positions)
+    network = experiment.networks["ntuple"]
+    boards = logged_boards(args.runs / "temperature.npy", plan.positions, network_sha256=network)
     player = MCSoftmaxAgent(load(players.PRETRAINED), MCSoftmaxSettings(**plan.searches))
     temperature = round(learned_temperature(player, boards), 4)
     row = {**asdict(plan), "boards": len(boards), "temperature": temperature, "machine": machine()}
@@ -336,12 +337,12 @@ def key_of(plan: LearnerPlan) -> Row:
 
 def learn_until_end(experiment: Experiment, place: Path, plan: LearnerPlan, threads: int) -> None:
     """Train a learner to its number of moves, or until its values diverge."""
+    record_settings(place / "config.json", plan.settings)
     last = last_row(place)
     if "diverged" in last or last.get("n_moves", 0) >= plan.moves:
         return
     if "start" in plan.settings:
         experiment.check_network("ntuple")
-    record_settings(place / "config.json", plan.settings)
     is_neural = from_dict(plan.settings, SearchValueRun).is_neural
     options = {"moves": plan.moves, "evaluate_every": plan.every}
     options["threads"] = threads if is_neural else 1

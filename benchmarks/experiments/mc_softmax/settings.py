@@ -66,8 +66,8 @@ class Players:
     """Players that differ in some settings."""
 
     player: str = "mc-softmax"
-    network: str | None = None
-    """Name of the network: ntuple, `ntuple, batched`, value-net; None: the player has its own."""
+    network: Literal["ntuple", "ntuple, batched", "value-net"] | None = None
+    """The pretrained network; None: the player has its own."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Settings of all of them."""
     each: tuple[dict[str, Any], ...] | None = None
@@ -78,6 +78,10 @@ class Players:
     """Games of each, if they play."""
     chunk: Count | None = None
     """Games that a process plays at a time; by default all."""
+
+    def __post_init__(self) -> None:
+        if self.each is not None and self.vary:
+            raise ValueError("each and vary must not both be given")
 
     def variants(self) -> Iterator[Row]:
         """Yield the settings of the players."""
@@ -168,6 +172,13 @@ class Experiment:
     """Games that learners play by search at the end."""
     learners: dict[str, Learners]
     published: Published
+
+    def __post_init__(self) -> None:
+        if missing := NETWORK_FILES.keys() - self.networks.keys():
+            raise ValueError(f"networks.{min(missing)} is required")
+        for group, every in self.scores.items():
+            if any(players.games is None for players in every):
+                raise ValueError(f"scores.{group}.games is required")
 
     def groups(self, measure: Measure) -> dict[str, tuple[Players, ...]]:
         """Return the players that are measured in a way, by their group."""

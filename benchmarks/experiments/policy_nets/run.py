@@ -16,8 +16,8 @@ the probes, and writes tables and pictures with the published values to `README.
 networks of the first seed. `renew` writes the text, table 2 and tables 4 to 7 of that page again,
 by the rows of games and the pretrained networks.
 
-With `--moves 6e8` all commands take as many moves as the paper; with `--device cuda` networks learn
-and play on a GPU.
+With `--moves 6e8` log, train, play and report take as many moves as the paper; with `--device cuda`
+networks learn and play on a GPU.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def trained_networks(args: Args) -> dict[tuple[int, int], Path]:
         ValueError: there is none.
     """
     seeds, every_layers = range(1, args.repeats + 1), args.study.experiment.layers
-    every = [(layers, seed) for layers in every_layers for seed in seeds]
+    every: list[tuple[int, int]] = [(layers, seed) for layers in every_layers for seed in seeds]
     files = {key: network_file(args.runs, *key) for key in every}
     trained = {
         key: file

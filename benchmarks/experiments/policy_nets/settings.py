@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -72,7 +72,7 @@ class Experiment:
     """To learn from."""
     learner: dict[str, Any]
     """Settings of the learner, those of `afterstate train policy`."""
-    layers: tuple[int, ...]
+    layers: tuple[Literal[2, 3, 4, 5], ...]
     """Of the networks."""
     games: Count
     """Of each network."""

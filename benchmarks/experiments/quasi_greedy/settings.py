@@ -18,6 +18,7 @@ from pydantic import PlainValidator
 from afterstate.agents import config
 from afterstate.agents.config import NonNegative, settings
 from afterstate.agents.game2048.values.ntuple_network import network
+from afterstate.envs.messages import listed, shown
 from benchmarks.experiments.harness import settings_file
 
 FOLDER = Path(__file__).parent
@@ -45,11 +46,19 @@ class Published(NamedTuple):
 
 
 def published(value: Any) -> Published:
-    """Return a published value of a settings file."""
-    if isinstance(value, dict):
-        return Published(value["from"], value.get("to", math.inf))
-    mean, spread = value if isinstance(value, list) else (value, 0)
-    return Published(mean - spread, mean + spread, mean)
+    """Return a published value of a settings file.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        if isinstance(value, dict):
+            return Published(value["from"], value.get("to", math.inf))
+        mean, spread = value if isinstance(value, list) else (value, 0)
+        return Published(mean - spread, mean + spread, mean)
+    except (KeyError, TypeError, ValueError):
+        wanted = 'a number, [mean, interval] or {"from": ..., "to": ...}'
+        raise ValueError(f"a published value must be {wanted}, got {shown(value)}") from None
 
 
 class Scale(NamedTuple):
@@ -138,6 +147,19 @@ class Experiment:
     """Name of the files of its results."""
     given: str = ""
     """Its name or settings file, as it was given, for the command of the page."""
+
+    def __post_init__(self) -> None:
+        names = [run.name for run in self.runs]
+        if len(set(names)) < len(names):
+            raise ValueError(f"runs must have different names, got {listed(names)}")
+        for name in (each for claim in self.claims for each in (claim.better, *claim.worse)):
+            if name not in names:
+                raise ValueError(f"claims: there is no run {shown(name)}")
+        if self.axis not in self.length:
+            raise ValueError(f"length.{self.axis} is required")
+        for run in self.runs:
+            if run.switch and run.switch.keys() != self.length.keys():
+                raise ValueError(f"switch of {shown(run.name)} must have {listed(self.length)}")
 
     def run(self, name: str) -> Run:
         """Return the run of this name."""

@@ -73,7 +73,8 @@ def test_options_without_effect_are_refused(
     [
         ({"terms": None}, "terms is required"),
         ({"dephts": {}}, "unknown setting 'dephts', did you mean 'depths'?"),
-        ({"reach": {"tile": 2048, "games": 0}}, "reach.settings is required"),
+        ({"reach": {"tile": 2048, "games": 0}}, "reach.seconds is required"),
+        ({"evaluations": {"all": {"depth": 9}}}, "evaluations.all must not have depth"),
         ({"chunk": "many"}, "chunk must be an integer, got 'many'"),
         ([], "value must be an object, got []"),
     ],

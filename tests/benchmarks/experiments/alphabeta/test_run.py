@@ -108,7 +108,7 @@ def tiny(tmp_path: Path) -> Tiny:
     settings["terms"] = {tiles: {"depth": 1, "games": 2} for tiles in TILES}
     settings["evaluations"] = {"all": {}, "without monotonicity": {"monotonicity": 0}}
     settings["depths"] = {"annoying": {"1": 2, "2": 3}, "any": {}, "chance": {"1": 2}}
-    settings["reach"] = {"settings": {"seconds": 0.01}, "tile": 64, "games": 3}
+    settings["reach"] = {"seconds": 0.01, "settings": {}, "tile": 64, "games": 3}
     return Tiny(tmp_path, settings)
 
 
@@ -197,7 +197,7 @@ def test_games_with_a_limit_of_time_end_with_the_tile(
     tiny.settings["reach"]["games"] = 4
     tiny.main("reach")
     assert len(made) == 4
-    tiny.settings["reach"]["settings"] = {"seconds": 0.02}  # other games
+    tiny.settings["reach"]["seconds"] = 0.02  # other games
     tiny.main("reach")
     assert len(made) == 8
     tiny.settings["reach"]["tile"] = 32
@@ -223,8 +223,11 @@ def test_lost_games_are_counted_as_such(tiny: Tiny) -> None:
         "cpu_ms_per_move": 20.0,
         "machine": {"cpu": "One"},
     }
-    games = [{**row, "seed": i, "max_tile": 32 << (i > 0), "moves": 900} for i in range(4)]
+    tiny.settings["reach"]["games"] = 4
+    seeds = range(EVALUATION_SEED, EVALUATION_SEED + 4)
+    games = [{**row, "seed": n, "max_tile": 32 << (n > seeds[0]), "moves": 900} for n in seeds]
     games += [{**games[0], "seconds": 0.1}, {**games[1], "tile": 32}]  # of other settings
+    games += [{**games[0], "cutoffs": "equal"}, {**games[0], "seed": seeds[-1] + 1}]
     json_files.append(tiny.results / "reached.jsonl", games)
     table = report.reached_section(tiny.study)[1]
     assert table.splitlines()[-1] == "| 4 | 3 | 75 (30 to 95) | 900 | 21 | 20 | 0.0 | One |"

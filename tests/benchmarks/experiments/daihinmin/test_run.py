@@ -62,6 +62,19 @@ EXPERIMENT = from_dict(TINY, Experiment)
 NAMES = list("abcde")
 
 
+@pytest.mark.parametrize(
+    ("claim", "message"),
+    [
+        ({"better": "smal", "worse": "small"}, "claims: there is no player 'smal'"),
+        ({"says": "x"}, "claims: there is no player ''"),
+        ({"equal": ["small", "smaller", "sample"]}, "claims.0.equal"),
+    ],
+)
+def test_claims_are_about_two_players(claim: Row, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        from_dict({**TINY, "claims": [{"says": "x", **claim}]}, Experiment)
+
+
 # Statistics
 
 
@@ -199,7 +212,7 @@ def test_the_extent_of_training_is_next_to_the_papers() -> None:
         {"generation": 3, "iterations": 6, "samples": 240, "loss": 1.5},
     ]
     samples = 100 + 110 + 120
-    assert report.learned(EXPERIMENT, rows) == (6, samples, 6 * 64 / samples)
+    assert report.learned(EXPERIMENT.runs()["small"], rows) == (6, samples, 6 * 64 / samples)
     table = report.training_table(EXPERIMENT, {"small": rows, "smaller": []})
     assert table.splitlines()[2:] == [
         "| small | 6 | 330 | 1.16 | 5,000,000 | 50 |",
@@ -219,7 +232,8 @@ def test_a_player_has_settings_of_its_own() -> None:
     sgd = {"optimizer": "sgd", "rate": 0.0003, "batch": 25}
     player = settings.Player(network={"name": "BaseCNN", "channels": 16}, learner=sgd)
     logs = settings.read("logs")
-    run = replace(logs, players={"SGD": player, "all": logs.players["BaseCNN16"]}).runs()
+    players = {"SGD": player, "all": logs.players["BaseCNN16"]}
+    run = replace(logs, players=players, claims=()).runs()
     assert run["SGD"].learner.optimizer == "sgd" and run["SGD"].learner.batch == 25
     assert run["SGD"].learner.bf16 and run["all"].learner.optimizer == "adam"
     assert run["SGD"].games == run["all"].games == 40_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import product
 from pathlib import Path
 
@@ -20,10 +21,11 @@ from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent
 from afterstate.agents.game2048.search.softmax_settings import POLICIES, MCSoftmaxSettings
 from afterstate.agents.game2048.values.ntuple_network import Network
 from afterstate.agents.game2048.values.value_net import ValueNetAgent
+from afterstate.envs import json_files
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments import cells
 from benchmarks.experiments.mc_softmax import run
-from benchmarks.experiments.mc_softmax.settings import Measure
+from benchmarks.experiments.mc_softmax.settings import SETTINGS, Experiment, Measure
 
 EXPERIMENT = run.Args("report").study.experiment
 
@@ -145,3 +147,17 @@ def test_learners_have_the_settings_of_the_paper() -> None:
 def test_unknown_groups_are_rejected(command: str, tmp_path: Path) -> None:
     with pytest.raises((OSError, ValueError), match="polices"):
         run.main([command, "--only", "polices", "--out", str(tmp_path)])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"networks": {"ntuple": "0"}}, "networks.value-net is required"),
+        ({"scores": {"lines": [{"player": "ntuple"}]}}, "scores.lines.games is required"),
+        ({"regrets": {"a": [{"network": "value_net"}]}}, "'ntuple, batched' or 'value-net'"),
+        ({"regrets": {"a": [{"each": [{}], "vary": {"depth": [1]}}]}}, "each and vary must not"),
+    ],
+)
+def test_wrong_settings_are_named(change: Row, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        from_dict({**json_files.read(SETTINGS), **change}, Experiment)

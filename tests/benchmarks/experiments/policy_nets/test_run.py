@@ -201,28 +201,29 @@ def test_an_interrupted_log_is_continued(
     assert (tmp_path / "other" / "moves.npy").read_bytes() == log.read_bytes()
 
 
-def test_networks_learn_from_the_log_one_by_one_and_resume(
+def test_networks_learn_from_the_log_one_by_one(
     tiny: Tiny,
 ) -> None:
     tiny.log()
     tiny.settings |= {"layers": [2, 3]}
-    tiny.settings["moves"] = 40
     tiny.main("train", "--layers", "3")
     assert not (tiny.runs / "k2_seed_1").exists()
     learned = json.loads((tiny.runs / "k3_seed_1" / "settings.json").read_text())
     assert learned["network"] == {"layers": 3} and learned["seed"] == 1
     assert learned["log"] == str(tiny.runs / "moves.npy")
-    assert {**tiny.settings["learner"], "decay": 40}.items() <= learned["learner"].items()
-    tiny.settings["moves"] = 100
+    assert {**tiny.settings["learner"], "decay": 100}.items() <= learned["learner"].items()
     tiny.main("train")
     assert [tiny.learned(layers) for layers in (2, 3)] == [100, 100]
     place = tiny.runs / "k3_seed_1" / "rows.jsonl"
     rows = read_rows(place)
-    assert [row["n_moves"] for row in rows] == [20, 40, 60, 80, 100]  # resumed after 40
+    assert [row["n_moves"] for row in rows] == [20, 40, 60, 80, 100]
     assert all(0 <= row["accuracy"] <= 1 and "1-ply" not in row for row in rows)
     tiny.main("train")  # nothing is left to do
     assert read_rows(place) == rows
     assert list(run.trained_networks(tiny.args)) == [(2, 1), (3, 1)]
+    tiny.settings["moves"] = 200  # the rates of learning are others
+    with pytest.raises(ValueError, match=r"config\.json has other settings: give another folder"):
+        tiny.main("train")
 
 
 def test_moves_device_and_threads_are_passed_on(
@@ -474,7 +475,7 @@ def test_section_6_has_our_agreement_and_the_published_one(
     networks[2] = constant_net(2, [3, 2, 1, 0])
     moves = np.zeros(len(CHOICES), play_logs.MOVE)
     moves["board"] = [rules.from_text(text) for text in CHOICES]
-    tiny.runs.mkdir()
+    tiny.put(5, networks[5])
     for name in ("states", "probe_1", "probe_2"):
         np.save(tiny.runs / f"{name}_k5.npy", moves)
     parts = report.section_6(tiny.results, networks, tiny.runs, tiny.published).split("\n\n")

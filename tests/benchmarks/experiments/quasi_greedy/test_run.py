@@ -6,6 +6,7 @@ import doctest
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ pytest.importorskip("pandas")
 pytest.importorskip("scipy")
 pytest.importorskip("tqdm")
 
+from afterstate.agents.config import from_dict
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
 from afterstate.agents.game2048.learning.runs import NTupleSettings
 from afterstate.agents.game2048.values.ntuple_network import network
@@ -69,6 +71,32 @@ def test_all_runs_can_be_made(name: str) -> None:
         assert all(experiment.run(other) for other in (claim.better, *claim.worse))
     weights = network(**experiment.network).weights.nbytes
     assert experiment.bytes_per_run() == 3 * weights == 6_442_450_944
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"length": {"seconds": 1}}, "length.moves is required"),
+        ({"runs": [{"name": "a", "label": ""}] * 2, "claims": []}, "must have different names"),
+        ({"runs": [{"name": "a", "label": ""}]}, "claims: there is no run"),
+        (
+            {"runs": [{"name": "a", "label": "", "switch": {"seconds": 1}}], "claims": []},
+            "switch of 'a' must have moves",
+        ),
+        (
+            {
+                "runs": [
+                    {"name": "a", "label": "", "published": [{"at": 1, "scores": {"greedy": [1]}}]}
+                ]
+            },
+            'must be a number, [mean, interval] or {"from": ..., "to": ...}, got [1]',
+        ),
+    ],
+)
+def test_wrong_settings_are_named(change: dict[str, Any], message: str) -> None:
+    loaded = json_files.read(settings.FOLDER / "restart.json")
+    with pytest.raises(ValueError, match=re.escape(message)):
+        from_dict({**loaded, **change}, settings.Experiment)
 
 
 @pytest.mark.parametrize("name", NAMES)
