@@ -65,7 +65,7 @@ NAMES = list("abcde")
 @pytest.mark.parametrize(
     ("claim", "message"),
     [
-        ({"better": "smal", "worse": "small"}, "claims: there is no player 'smal'"),
+        ({"better": "nobody", "worse": "small"}, "claims: there is no player 'nobody'"),
         ({"says": "x"}, "claims: there is no player ''"),
         ({"equal": ["small", "smaller", "sample"]}, "claims.0.equal"),
     ],
