@@ -17,6 +17,7 @@ from typing import NamedTuple
 from afterstate.agents.training.commands import markdown
 from afterstate.envs import json_files
 from benchmarks.experiments.daihinmin import settings as daihinmin_settings
+from benchmarks.experiments.quasi_greedy import settings as quasi_greedy_settings
 
 RESULTS = Path(__file__).parents[1] / "results"
 CORES = (16, 64, 1024)
@@ -137,15 +138,12 @@ LEARNED = {
 }
 """Networks of Daihinmin that learn from a log, and the one of self-play, with their shapes."""
 
-SEARCHED = {
-    "greedy only": 12.7e10,
-    "25 % search": 7.4e10,
-    "50 % search": 4.5e10,
-    "75 % search": 2.5e10,
-    "search after 25 h": 9.5e10,
-    "search after 12 h": 5.5e10,
-}
-"""Moves of a run with search in self-play, in the paper."""
+
+def searched() -> dict[str, float]:
+    """Return the moves of the runs with search in self-play, in the paper."""
+    runs = quasi_greedy_settings.read("search").runs
+    moves = {run.name: run.published[-1].learned for run in runs}
+    return {name: n for name, n in moves.items() if n is not None}
 
 
 def works() -> Iterator[Work]:
@@ -176,10 +174,10 @@ def quasi_greedy() -> Iterator[Work]:
     yield Work("quasi-greedy: good plays, 6 settings", 1.5e12, "moves", *rate, 1 / 30)
     rate = min(epsilon.values())
     yield Work("quasi-greedy: random moves, 4 settings", 1e12, "moves", *rate, 1 / 20)
-    searched = rates("search")
-    seconds = [n / searched[run].a_second for run, n in SEARCHED.items()]
-    total, longest = 5 * sum(SEARCHED.values()), max(seconds) / (5 * sum(seconds))
-    name, cpu = "quasi-greedy: search in self-play, 6 settings", searched["greedy only"].cpu
+    rate_of, moves = rates("search"), searched()
+    seconds = [n / rate_of[run].a_second for run, n in moves.items()]
+    total, longest = 5 * sum(moves.values()), max(seconds) / (5 * sum(seconds))
+    name, cpu = "quasi-greedy: search in self-play, 6 settings", rate_of["greedy only"].cpu
     yield Work(name, total, "moves", total / (5 * sum(seconds)), cpu, longest)
 
 

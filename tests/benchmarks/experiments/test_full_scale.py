@@ -12,9 +12,9 @@ from benchmarks.experiments import full_scale
 from benchmarks.experiments.full_scale import (
     MOVES,
     RESULTS,
-    SEARCHED,
     Work,
     rates,
+    searched,
     table,
     works,
 )
@@ -30,7 +30,7 @@ def test_cores_beyond_the_number_of_calls_do_not_help() -> None:
 @pytest.mark.skipif(not RESULTS.exists(), reason="needs the results of a checkout")
 def test_no_work_is_shorter_than_its_longest_run() -> None:
     (work,) = (each for each in works() if "search in self-play" in each.name)
-    runs = [n / rates("search")[name].a_second / 3600 for name, n in SEARCHED.items()]
+    runs = [n / rates("search")[name].a_second / 3600 for name, n in searched().items()]
     assert work.hours(1) == pytest.approx(5 * sum(runs))
     assert work.hours(1024) == pytest.approx(max(runs))
     assert work.hours(16) == pytest.approx(max(5 * sum(runs) / 16, max(runs)))
