@@ -29,7 +29,7 @@ from benchmarks.experiments.harness import Estimate, processors, results
 
 def name(cell: Row) -> str:
     """Return a text that identifies a cell, and the same text for its row."""
-    keys = ("group", "player", "settings", "games", "network_sha256")
+    keys = ("group", "player", "settings", "games", "network_sha256", "measured_on")
     return json.dumps([cell.get(key) for key in keys])
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import asdict, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -50,6 +51,11 @@ class ValuedPositions(Positions):
     """Seeds of players that draw random numbers."""
     most: Positive
     """Largest regret of a move, in points."""
+
+    @property
+    def digest(self) -> str:
+        """Twelve characters that identify the settings."""
+        return sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:12]
 
 
 @settings
@@ -187,14 +193,16 @@ class Experiment:
     def cells(self, measure: Measure, names: Sequence[str] = ()) -> Iterator[Row]:
         """Yield the players of groups: group, name, settings, numbers of games and network.
 
-        The network is the hash of its file, so that rows of another one do not count.
+        The network is the hash of its file, and with regrets there is one of the settings of the
+        positions, so that rows of others do not count.
         """
         groups = self.groups(measure)
+        places = {"measured_on": self.positions.digest} if measure == "regrets" else {}
         for group in selected(groups, names):
             for players in groups[group]:
                 for cell in players.cells():
-                    sha256 = self.networks[network_name(cell)]
-                    yield {"group": group, **cell, "network_sha256": sha256}
+                    network = {"network_sha256": self.networks[network_name(cell)]}
+                    yield {"group": group, **cell, **network, **places}
 
     def learner_plans(self, repeats: int = 1) -> Iterator[LearnerPlan]:
         """Yield the learners of all experiments, with the seeds 1, 2, ... one after the other."""

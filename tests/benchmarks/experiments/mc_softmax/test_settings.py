@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -79,6 +80,15 @@ def test_settings_belong_to_existing_players(measure: Measure) -> None:
             MCSoftmaxSettings(**current_names(options))
         else:
             assert cell["player"] in agents.names()
+
+
+def test_regrets_count_for_their_positions_only() -> None:
+    other = replace(EXPERIMENT, positions=replace(EXPERIMENT.positions, most=100))
+    for measure in list[Measure](["regrets", "scores"]):
+        ours, theirs = (
+            {cells.name(cell) for cell in of.cells(measure)} for of in (EXPERIMENT, other)
+        )
+        assert not ours & theirs if measure == "regrets" else ours == theirs
 
 
 @pytest.mark.slow
