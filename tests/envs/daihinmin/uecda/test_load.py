@@ -152,13 +152,16 @@ def wait_for_matches(server: Serving, visitors: list[Visitor], n: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "n",
-    [pytest.param(100, marks=pytest.mark.slow), pytest.param(1000, marks=pytest.mark.exhaustive)],
+    ("n", "n_games"),
+    [
+        pytest.param(100, 1, marks=pytest.mark.slow),
+        pytest.param(1000, 3, marks=pytest.mark.exhaustive),
+    ],
 )
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="this system has no /proc")
-def test_memory_does_not_grow_over_many_matches(tmp_path: Path, n: int) -> None:
+def test_memory_does_not_grow_over_many_matches(tmp_path: Path, n: int, n_games: int) -> None:
     """The first 100 matches fill caches; a thousand more may add 2 MiB."""
-    with serving_command(tmp_path, 3, *"--matches 0 --games 1".split()) as server:
+    with serving_command(tmp_path, 3, *f"--matches 0 --games {n_games}".split()) as server:
         with visiting(server) as visitors:
             wait_for_matches(server, visitors, 100)
             before = resident(server.process.pid) / 2**20
