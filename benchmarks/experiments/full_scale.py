@@ -191,7 +191,7 @@ def policy_nets() -> Iterator[Work]:
 
 
 def daihinmin() -> Iterator[Work]:
-    """Yield the games of the paper on Daihinmin."""
+    """Yield the games and the learning of the paper on Daihinmin."""
     decision = seconds_each("daihinmin", "Monte Carlo, 500 playouts")
     name = "Daihinmin: two logs of 500 playouts a decision"
     yield Work(name, 2e7, "games", 1 / (ACTIONS * decision), EPYC, 1 / 100_000)
@@ -199,8 +199,9 @@ def daihinmin() -> Iterator[Work]:
     narrow, wide = (mean_time(f"decision, BaseCNN{channels}") for channels in (32, 128))
     name = "Daihinmin: self-play of 256 generations, BaseCNN128"
     yield Work(name, 1e8, "games", played * narrow / wide, EPYC, 1 / 100_000)
+    players = daihinmin_settings.read("logs").players
     for name, what in LEARNED.items():
-        published = daihinmin_settings.read("logs").players[name].published
+        published = players[name].published
         assert published is not None and published.iterations is not None
         line = f"learns, {what}, batches of 25"
         rate = number_of("speed_rank_learning.txt", line, r" +([\d,.]+)")

@@ -157,15 +157,16 @@ def within(calls: Iterable[Call], hours: float | None) -> Iterator[Call]:
 
 
 def record_settings(path: Path, options: Row) -> None:
-    """Write the settings of a file to another file, or check that they are the same.
+    """Write the settings of a file to another file, or check that they are the same in JSON.
 
     Raises:
         ValueError: the file was made with other settings.
     """
+    text = json.dumps(options, indent=1) + "\n"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        durable_files.write(path, (json.dumps(options, indent=1) + "\n").encode())
-    if json_files.read(path) != options:
+        durable_files.write(path, text.encode())
+    if json_files.read(path) != json.loads(text):
         raise ValueError(f"{path} has other settings: give another folder with --runs")
 
 

@@ -44,7 +44,7 @@ from benchmarks.speed.timing import Figure, Steps, Subject, in_turn
 
 CHANNELS = (16, 32, 64, 128)
 PRINTED = RankSettings(optimizer="sgd", rate=3e-4, momentum=0.9, batch=25)
-"""How networks learn in the paper."""
+"""Settings with which networks learn in the paper."""
 
 
 def positions(n_games: int, seed: int = 1) -> list[Game]:
@@ -123,7 +123,7 @@ class Args:
     rounds: Count = 5
     """Rounds of learning, and of self-play."""
     only: Literal["decisions", "learning", "self-play"] | None = None
-    """What to time; by default decisions and self-play."""
+    """Part to time; by default decisions and self-play."""
     out: Path | None = None
     """File for the figures."""
 

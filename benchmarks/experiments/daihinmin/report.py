@@ -22,7 +22,7 @@ from matplotlib.axes import Axes
 from afterstate.agents.daihinmin.learning.rank_runs import RankRun
 from afterstate.agents.training.commands import markdown
 from afterstate.leaderboard.row_files import Row
-from benchmarks.experiments.daihinmin.settings import Claim, Experiment, Player
+from benchmarks.experiments.daihinmin.settings import Claim, Experiment, Player, without_seed
 from benchmarks.experiments.harness import Estimate, difference, over_runs, processors
 
 EQUAL_WITHIN = 9
@@ -99,11 +99,7 @@ def gap(one: Result, other: Result) -> tuple[float, float]:
 
 def runs_of(name: str, by_player: Mapping[str, Result]) -> list[Result]:
     """Return the results of a player: of its network, or of one for each seed it learned with."""
-    return [
-        result
-        for player, result in by_player.items()
-        if player == name or player.startswith(f"{name}, seed ")
-    ]
+    return [result for player, result in by_player.items() if without_seed(player) == name]
 
 
 def points_of(runs: Sequence[Result]) -> Estimate:
@@ -180,13 +176,13 @@ def training_table(experiment: Experiment, curves: Curves) -> str:
         for name, player in players.items()
         if name in curves or (player.published and player.published.iterations)
     ]
-    body = []
+    body, runs = [], experiment.runs()
     for name in [*names, *(name for name in curves if name not in players)]:
-        iterations, samples, uses = 0, 0.0, math.nan
-        run = experiment.runs().get(name.partition(", seed ")[0])
-        if run is not None and name in curves:
-            iterations, samples, uses = learned(run, curves[name])
-        ours = [f"{iterations:,}", f"{samples:,.0f}", f"{uses:.2f}"] if iterations else ["-"] * 3
+        iterations, ours = 0, ["-"] * 3
+        if (run := runs.get(without_seed(name))) is not None:
+            iterations, samples, uses = learned(run, curves.get(name, []))
+        if iterations:
+            ours = [f"{iterations:,}", f"{samples:,.0f}", f"{uses:.2f}"]
         body.append([name, *ours, *_published_training(experiment, players.get(name, Player()))])
     return markdown(head, body)
 
@@ -239,7 +235,7 @@ def correlations(experiment: Experiment, by_player: Mapping[str, Result]) -> str
 
     Ours comes with the range without any one network: an outlier shows in it.
     """
-    names = dict.fromkeys(name.partition(", seed ")[0] for name in by_player)
+    names = dict.fromkeys(map(without_seed, by_player))
     every = [runs_of(name, by_player) for name in names]
     means = [(points_of(runs).mean, rmse_of(runs).mean) for runs in every]
     ours = [(points, rmse) for points, rmse in means if not math.isnan(rmse)]

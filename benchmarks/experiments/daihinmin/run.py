@@ -153,9 +153,10 @@ def train_run(
         threads=args.threads,
     )
     run = experiment.runs(args.repeats)[name]
-    record_settings(out / "config.json", json.loads(json.dumps(asdict(run))))
+    record_settings(out / "config.json", asdict(run))
     trainee = cast(RankTraining, training.start(run, options)[0])
-    saved = [int(name) for name in experiment.players if name.isdecimal()]
+    generations = experiment.players if experiment.has_one_run else ()
+    saved = [int(player) for player in generations if player.isdecimal()]
     with tqdm(total=total, initial=trainee.amount, desc=name, unit=" generations") as bar:
         advance(trainee, total, saved, bar, end)
 

@@ -24,6 +24,15 @@ def seeded(name: str, seed: int) -> str:
     return name if seed == 1 else f"{name}, seed {seed}"
 
 
+def without_seed(name: str) -> str:
+    """Return the name of a network without the seed that it learned with.
+
+    >>> without_seed("BaseCNN16, seed 2")
+    'BaseCNN16'
+    """
+    return name.partition(", seed ")[0]
+
+
 @settings
 class Published:
     """Published results of a player."""

@@ -80,7 +80,7 @@ def simulations(study: Study[Experiment], network: str) -> str:
     for kind, group in played.items():
         for row in group:
             n = row["settings"]["simulations"]
-            score = published.simulations.get(str(n)) if kind.startswith(PAPER) else None
+            score = published.simulations.get(n) if kind.startswith(PAPER) else None
             body.append([f"{n:,} simulations", kind, *score_cells(row, score)])
     for ply, row in others.items():
         body.append([ply, "", *score_cells(row, published.searches.get(ply))])

@@ -157,7 +157,7 @@ class Published:
 
     searches: dict[str, int]
     """By the depth of the search, as in `3-ply`."""
-    simulations: dict[str, int]
+    simulations: dict[int, int]
     """By the number of simulations."""
 
 
