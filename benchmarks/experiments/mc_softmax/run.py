@@ -93,7 +93,7 @@ class Args:
     backend: Backend = "local"
     """Place of the processes: this machine, or a Ray cluster."""
     hours: Positive | None = None
-    """Hours after which no more players, games or learners begin; by default no limit."""
+    """Hours after which no more positions, players, games or learners begin; by default no limit."""
     threads: Count = 1
     """CPU threads of each neural network that learns."""
     settings: Path = SETTINGS
@@ -183,31 +183,47 @@ def searched(file: Path, settings_json: str, boards: Words) -> tuple[Path, Value
     return file, reference(settings_json).evaluate(boards)
 
 
-def positions(experiment: Experiment, runs: Path, workers: Workers = ALONE) -> tuple[Words, Values]:
-    """Return boards and the values of their moves by 5-ply search.
+def boards_of_positions(experiment: Experiment, runs: Path) -> Words:
+    """Return the boards that players are measured on, `uint64[n]`."""
+    network = experiment.networks["ntuple"]
+    return logged_boards(runs / "positions.npy", experiment.positions, network_sha256=network)
 
-    Values without a file are computed, and each part is saved when it ends.
+
+def search_positions(
+    experiment: Experiment, runs: Path, workers: Workers = ALONE, hours: float | None = None
+) -> bool:
+    """Search the positions by 5-ply search, and save the values of each part when it ends.
 
     Args:
         experiment: has the settings of the positions.
         runs: folder of the files.
         workers: processes that search.
+        hours: time after which no more parts are begun; None: no limit.
 
     Returns:
-        `uint64[n]` and `float64[n, 4]`.
+        True if all parts have values.
     """
-    plan, network = experiment.positions, experiment.networks["ntuple"]
-    boards = logged_boards(runs / "positions.npy", plan, network_sha256=network)
-    search, files = json.dumps(plan.reference), value_files(runs)
+    boards, files = boards_of_positions(experiment, runs), value_files(runs)
+    search = json.dumps(experiment.positions.reference)
     calls = [
         functools.partial(searched, file, search, part)
         for file, part in zip(files, np.array_split(boards, len(files)), strict=True)
         if not file.exists()
     ]
-    for file, values in results(calls, workers, None, "parts") if calls else ():
+    for file, values in results(calls, workers, hours, "parts") if calls else ():
         with durable_files.replace(file) as opened:
             np.save(opened, values)
-    return boards, np.concatenate([np.load(file) for file in files])
+    return all(file.exists() for file in files)
+
+
+def positions(experiment: Experiment, runs: Path) -> tuple[Words, Values]:
+    """Return boards and the values of their moves by 5-ply search, `uint64[n]` and `float64[n, 4]`.
+
+    Raises:
+        OSError: a part has no values yet, see `search_positions`.
+    """
+    values = np.concatenate([np.load(file) for file in value_files(runs)])
+    return boards_of_positions(experiment, runs), values
 
 
 def value_files(runs: Path) -> list[Path]:
@@ -250,9 +266,13 @@ def measure_regrets(args: Args) -> None:
     measured = list(experiment.cells("regrets", args.only))
     experiment.check_network("ntuple")  # of the reference
     check_networks(experiment, measured)
-    positions(experiment, args.runs, args.workers)  # once, before several processes need them
+    start, hours = time.monotonic(), args.hours
+    if not search_positions(experiment, args.runs, args.workers, hours):
+        return
+    if hours is not None:
+        hours -= (time.monotonic() - start) / 3600
     measure = functools.partial(measure_regret, experiment, args.runs)
-    fill(args.out / report.FILES["regrets"], measured, measure, args.workers, args.hours)
+    fill(args.out / report.FILES["regrets"], measured, measure, args.workers, hours)
 
 
 def check_networks(experiment: Experiment, measured: Sequence[Row]) -> None:

@@ -92,7 +92,8 @@ class Args:
     draw: bool = False
     """Play nothing, but write the tables and the figure of the rows."""
     smoke: bool = False
-    """Play tiny runs of a tiny network into out/experiments, within seconds."""
+    """Play at most two tiny runs of each kind, with a tiny network, into out/experiments, within
+    seconds."""
 
     def __post_init__(self) -> None:
         if self.moves is not None and self.seconds is not None:

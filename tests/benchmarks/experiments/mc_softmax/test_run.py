@@ -194,14 +194,17 @@ def test_regrets_are_the_values_that_moves_lose(tiny: Tiny) -> None:
 
 
 def test_positions_are_computed_once(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = run.positions(tiny.experiment, tiny.runs)
+    assert run.search_positions(tiny.experiment, tiny.runs)
+    boards, values = run.positions(tiny.experiment, tiny.runs)
     monkeypatch.setattr(play_logs, "main", None)
     monkeypatch.setattr(agents, "make", None)
-    for before, after in zip(first, run.positions(tiny.experiment, tiny.runs), strict=True):
-        assert np.array_equal(before, after)
+    assert run.search_positions(tiny.experiment, tiny.runs)
+    again, others = run.positions(tiny.experiment, tiny.runs)
+    assert np.array_equal(boards, again) and np.array_equal(values, others)
 
 
 def test_only_missing_values_are_computed(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run.search_positions(tiny.experiment, tiny.runs)
     boards, values = run.positions(tiny.experiment, tiny.runs)
     lost, searched = run.value_files(tiny.runs)[7::40], list[int]()
 
@@ -216,14 +219,24 @@ def test_only_missing_values_are_computed(tiny: Tiny, monkeypatch: pytest.Monkey
     for file in lost:
         file.unlink()
     with pytest.raises(KeyboardInterrupt):
-        run.positions(tiny.experiment, tiny.runs)
+        run.search_positions(tiny.experiment, tiny.runs)
     assert [file.exists() for file in lost] == [True, False, False]
+    assert run.search_positions(tiny.experiment, tiny.runs)
     assert np.array_equal(run.positions(tiny.experiment, tiny.runs)[1], values)
     assert len(searched) == 4 and len(boards) == 40
 
 
+def test_no_player_is_measured_while_positions_are_left(
+    tiny: Tiny, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Hours that are over before the first part of the positions leave all of them."""
+    tiny.main("regrets", "--hours", "1e-9")
+    assert "100 of 100 parts are left" in capsys.readouterr().out
+    assert not tiny.rows("regrets") and not any(f.exists() for f in run.value_files(tiny.runs))
+
+
 def test_files_with_other_settings_are_rejected(tiny: Tiny) -> None:
-    run.positions(tiny.experiment, tiny.runs)
+    run.search_positions(tiny.experiment, tiny.runs)
     tiny.settings["positions"]["seed"] += 1
     with pytest.raises((OSError, ValueError), match="other settings"):
         tiny.main("regrets")
@@ -237,7 +250,7 @@ def test_a_temperature_is_learned_from_other_positions(
     row = json.loads(path.read_text(encoding="utf-8"))
     assert capsys.readouterr().out == f"temperature {row['temperature']}\n"
     boards = play_logs.read(tiny.runs / "temperature.npy")["board"][:20]
-    others, _ = run.positions(tiny.experiment, tiny.runs)
+    others = run.boards_of_positions(tiny.experiment, tiny.runs)
     assert len(boards) == row["boards"] == 20 and not np.isin(boards, others).all()
     searches = MCSoftmaxAgent(
         ntuple_file.load(players.PRETRAINED), from_dict(row["searches"], MCSoftmaxSettings)
