@@ -206,7 +206,6 @@ class ExpectimaxAgent(Agent):
         """Return the values of the moves of board words `uint64[B]`; see `evaluate_moves`."""
         values = np.empty((boards.size, 4))
         if self.threads == 1 and not len(self._deepening):
-            forget(self._search)
             evaluate_boards(self.network, self._search, boards, self.depth, every, values)
             return values
         for board, row in zip(boards, values, strict=True):

@@ -107,20 +107,24 @@ def _pack(value: float, depth: int, probability: float) -> Word:
 
 
 @kernel
-def _bucket(search: Search, key: Word) -> Word:
-    """Return the index of a key's bucket."""
-    return mixed(key) & np.uint64(len(search.table) - 1)
+def _bucket(search: Search, after: Word) -> Word:
+    """Return the index of an afterstate's bucket.
+
+    It does not depend on the salt: entries displace each other in the same way in every search.
+    """
+    return mixed(after) & np.uint64(len(search.table) - 1)
 
 
 @kernel
-def _find(search: Search, key: Word, depth: int, probability: float) -> float:
+def _find(search: Search, after: Word, depth: int, probability: float) -> float:
     """Return the stored value of an afterstate, NaN if there is none to use.
 
     A value is used if it has the same depth and at least a sixteenth of this probability, so it was
     searched about as thoroughly. A key and an entry that threads have written at the same time do
     not fit each other.
     """
-    bucket = search.table[_bucket(search, key)]
+    bucket = search.table[_bucket(search, after)]
+    key = after ^ np.uint64(search.control[SALT])
     sought = _pack(0.0, depth, probability / 16 if search.cutoff > 0 else 0.0)
     for slot in range(_SLOTS):
         entry = bucket[_SLOTS + slot]
@@ -131,9 +135,10 @@ def _find(search: Search, key: Word, depth: int, probability: float) -> float:
 
 
 @kernel
-def _store(search: Search, key: Word, entry: Word) -> None:
-    """Put an entry first in its bucket; the last one is dropped."""
-    bucket = search.table[_bucket(search, key)]
+def _store(search: Search, after: Word, entry: Word) -> None:
+    """Put an afterstate's entry first in its bucket; the last one is dropped."""
+    bucket = search.table[_bucket(search, after)]
+    key = after ^ np.uint64(search.control[SALT])
     for slot in range(_SLOTS - 1, 0, -1):
         bucket[slot] = bucket[slot - 1]
         bucket[_SLOTS + slot] = bucket[_SLOTS + slot - 1]
@@ -142,7 +147,10 @@ def _store(search: Search, key: Word, entry: Word) -> None:
 
 @kernel
 def forget(search: Search) -> None:
-    """Invalidate the table by a new salt of its keys, because the network may have changed."""
+    """Invalidate the table by a new salt of its keys.
+
+    Each search begins so: the network may have changed, and values do not depend on other boards.
+    """
     search.control[SALT] += _NEXT_SALT
 
 
@@ -240,8 +248,7 @@ def _chance(
         return 0.0
     # Symmetric boards have the same value, so they share one entry.
     after = canonical(after, net.size[0], net.size[1], net.symmetric)
-    key = after ^ np.uint64(search.control[SALT])
-    stored = _find(search, key, depth, probability)
+    stored = _find(search, after, depth, probability)
     if stored == stored:  # not NaN
         search.control[N_FOUND] += 1
         return stored
@@ -253,7 +260,7 @@ def _chance(
     cost = 1 if n_empty <= search.extend else 2  # halves of a tile and a move
     if depth <= cost:
         expected = _last_chance(net, search, after, probability)
-        _store(search, key, _pack(expected, depth, probability))
+        _store(search, after, _pack(expected, depth, probability))
         return float(np.float32(expected))  # as it is stored
     expected, best = 0.0, 0.0
     preferred = _without_lowest(empty, int(n_empty * search.lowest_last))
@@ -284,7 +291,7 @@ def _chance(
             expected += chance * best
     expected /= n_empty
     if search.control[STOP] == 0:  # after a stop some values are 0
-        _store(search, key, _pack(expected, depth, probability))
+        _store(search, after, _pack(expected, depth, probability))
     return float(np.float32(expected))
 
 
@@ -324,8 +331,9 @@ def evaluate_moves(
 def evaluate_boards(
     net: Network, search: Search, boards: Words, depth: int, every: bool, values: Values
 ) -> None:
-    """Write the values of the four moves of every board."""
+    """Write the values of the four moves of every board, each by a search of its own."""
     for i in range(boards.size):
+        forget(search)
         evaluate_moves(net, search, boards[i], depth, every, values[i], int(_ZERO))
 
 

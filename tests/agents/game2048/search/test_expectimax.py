@@ -308,13 +308,12 @@ def test_boards_that_differ_in_one_row_are_spread_over_the_buckets(row: int) -> 
 
 
 def test_symmetric_boards_share_their_entries() -> None:
-    net = random_network((4, 4))
-    agent = ExpectimaxAgent(net, 3, cutoff=0, table_bits=20)
-    board = late_boards(1, 5)[0]
-    once = ExpectimaxAgent(net, 3, cutoff=0, table_bits=20)
-    once.evaluate(board)
-    agent.evaluate(np.array(symmetries(board, 4, 4), np.uint64))
-    assert agent.n_searched == once.n_searched
+    net, search = random_network((4, 4)), expectimax_search.new_search(0.0, 20)
+    n_searched = set()
+    for board in np.array(symmetries(late_boards(1, 5)[0], 4, 4), np.uint64):
+        expectimax_search.evaluate_moves(net, search, board, 3, np.bool_(True), np.empty(4), 0)
+        n_searched.add(int(search.control[expectimax_search.N_SEARCHED]))
+    assert len(n_searched) == 1 and n_searched != {0}
 
 
 def test_without_symmetries_symmetric_boards_have_their_own_entries() -> None:
@@ -339,6 +338,20 @@ def test_the_table_is_invalidated_when_the_network_learns() -> None:
 # The cutoff
 
 
+@pytest.mark.parametrize("depth", [3, 4])
+def test_a_search_does_not_depend_on_earlier_ones(learned: Network, depth: int) -> None:
+    """A small table drops entries, so that a value depends on what is found again.
+
+    The first moves of games have the most boards in common.
+    """
+    boards, alone = first_boards(8, 25), ExpectimaxAgent(learned, depth, table_bits=3)
+    together = ExpectimaxAgent(learned, depth, table_bits=3).evaluate(boards)
+    for _ in range(2):
+        assert [alone.evaluate(board).tolist() for board in boards] == together.tolist()
+    actions = [int(alone.act(board)) for board in boards]
+    assert actions == ExpectimaxAgent(learned, depth, table_bits=3).act(boards).tolist()
+
+
 @pytest.fixture(scope="module")
 def learned() -> Network:
     """Return a network that has learned for 300,000 moves."""
@@ -347,6 +360,13 @@ def learned() -> Network:
     )
     learner.play(300_000)
     return learner.network
+
+
+def first_boards(n_games: int, n_moves: int) -> npt.NDArray[np.uint64]:
+    """Return the boards of the first moves of games of random moves, game by game."""
+    boards: list[npt.NDArray[np.uint64]] = []
+    play(RandomAgent(seed=1), n_games, 1, watch=lambda _, shown, __: boards.append(shown.copy()))
+    return np.stack(boards[:n_moves], axis=1).reshape(-1)
 
 
 def played_boards(net: Network, n: int) -> npt.NDArray[np.uint64]:
