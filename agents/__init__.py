@@ -248,10 +248,10 @@ def find(text: str, seed: int | None = None) -> Any:
     if not isinstance(text, str):
         raise ValueError(f"player must be a text, got {shown(text)}")
     name, *pairs = name_and_pairs(text)
-    if name not in _PLAYERS and Path(text).suffix in _FILES:
-        return load(text)
     if name not in _PLAYERS and f"daihinmin-{name}" in _PLAYERS:
         name = f"daihinmin-{name}"
+    if name not in _PLAYERS and Path(text).suffix in _FILES:
+        return load(text)
     _entry(name)
     settings = {} if seed is None or not takes_seed(name) else {"seed": seed}
     return make(name, **(settings | settings_of(pairs)))
@@ -307,7 +307,9 @@ def _parameters(maker: Any) -> list[Parameter]:
 
 def _player_of_net(file: str | Path) -> str:
     """Return the name of the player that plays the neural network of a file."""
-    network, known = _import("nets").metadata(file)["network"], []
+    nets = _import("nets")
+    nets.refuse_checkpoint(file)
+    network, known = nets.metadata(file)["network"], []
     for name in _BY_NETWORK:
         networks = list(_import(_PLAYERS[name].module).NETWORKS)
         if network in networks:

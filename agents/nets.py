@@ -130,6 +130,19 @@ def header(path: str | Path) -> dict[str, str]:
         return file.metadata() or {}
 
 
+def refuse_checkpoint(path: str | Path) -> None:
+    """Raise ValueError if a file is the checkpoint of a learner, which does not play.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: a checkpoint, or another program's or a damaged file.
+    """
+    with _open(path) as file:
+        is_checkpoint = any(name.startswith("net/") for name in file.keys())
+    if is_checkpoint:
+        raise ValueError(f"{path} is a learner's checkpoint: load the net.safetensors next to it")
+
+
 def tensors(path: str | Path) -> dict[str, Tensor]:
     """Return the tensors of a safetensors file by name.
 
@@ -172,6 +185,7 @@ def load(path: str | Path, network: Callable[..., nn.Module], device: str = "cpu
         ValueError: another program's file, a damaged one, or an unknown device.
     """
     check_device(device)
+    refuse_checkpoint(path)
     about, weights = metadata(path), tensors(path)
     try:
         with torch.device("meta"):  # allocates nothing, whatever the file asks for

@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,35 +26,48 @@ if TYPE_CHECKING:
 Pixels = npt.NDArray[np.uint8]
 
 _LAST_FRAME_MS = 2_000
+_LONGEST_MS = 600_000
+"""The longest time of one picture; a GIF can hold 655 seconds."""
 
 
 def gif(frames: Sequence[Pixels], path: str | Path, fps: float = 5) -> None:
     """Write an animated GIF that repeats forever and holds its last frame for two seconds.
 
     Frames share one palette: the 256 colors with the largest area in any single frame, so that a
-    tile in only one frame keeps its color. A frame equal to the previous one is stored as a longer
-    duration of that one. The file appears whole or not at all.
+    tile in only one frame keeps its color. Equal frames in a row are stored as one that stays
+    longer, but for no more than ten minutes. The file appears whole or not at all.
 
     Args:
         frames: pictures `uint8[height, width, 3]` of one size, such as those of `rgb_array`.
         path: file to write or replace.
-        fps: frames per second, > 0 and <= 50. GIF stores hundredths of a second.
+        fps: frames per second, >= 0.01 and <= 50. GIF stores hundredths of a second.
 
     Raises:
         ValueError: no frames, frames of different sizes, or `fps` out of range.
         OSError: the file cannot be written; an earlier file at `path` is kept.
         gymnasium.error.DependencyNotInstalled: Pillow is missing.
     """
-    if not 0 < fps <= 50:
-        raise ValueError(f"fps must be > 0 and <= 50, got {shown(fps)}")
+    if not 0.01 <= fps <= 50:
+        raise ValueError(f"fps must be in 0.01..50, got {shown(fps)}")
     if not len(frames) or len({frame.shape for frame in frames}) > 1:
         raise ValueError("frames must be at least one, and all of one size")
-    images = _share_palette(frames)
-    durations = [10 * round(100 / fps)] * (len(images) - 1) + [_LAST_FRAME_MS]
+    images, durations = _without_repeats(_share_palette(frames), 10 * round(100 / fps))
     with durable_files.replace(path, synced=False) as file:
         images[0].save(
             file, "GIF", save_all=True, append_images=images[1:], duration=durations, loop=0
         )
+
+
+def _without_repeats(images: Sequence[Image.Image], ms: int) -> tuple[list[Image.Image], list[int]]:
+    """Return the images that differ from the one before, and how long each stays, in ms."""
+    kept, durations = [images[0]], [0]
+    for before, image in pairwise(images):
+        durations[-1] = min(durations[-1] + ms, _LONGEST_MS)
+        if image.tobytes() != before.tobytes():
+            kept.append(image)
+            durations.append(0)
+    durations[-1] = min(durations[-1] + _LAST_FRAME_MS, _LONGEST_MS)
+    return kept, durations
 
 
 class Window:

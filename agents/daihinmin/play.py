@@ -34,14 +34,18 @@ def find_player(player: Player | str, seed: int | None = None) -> Player:
     """
     if not isinstance(player, str):
         return check_player(player)
-    if player.endswith((".npz", ".safetensors")):
-        return check_player(agents.find(player))
-    name = _PREFIX + player.removeprefix(_PREFIX)
-    if name.partition(",")[0] not in agents.names():
+    if has_name(player):
+        return check_player(agents.find(_PREFIX + player.removeprefix(_PREFIX), seed))
+    if not player.endswith((".npz", ".safetensors")):
         raise ValueError(
             f"player must be a name or a player's file, got {shown(player)}{_hint(player)}"
         )
-    return check_player(agents.find(name, seed))
+    return check_player(agents.find(player))
+
+
+def has_name(player: str) -> bool:
+    """Return True if a text begins with a player's name, with or without `daihinmin-`."""
+    return _PREFIX + player.removeprefix(_PREFIX).partition(",")[0] in agents.names()
 
 
 def _hint(player: str) -> str:

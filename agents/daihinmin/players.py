@@ -13,7 +13,7 @@ from afterstate.agents.daihinmin.values.softmax_policy import Policy
 
 def monte_carlo_with_rank_net(
     net: nn.Module | str | Path = PRETRAINED,
-    device: str = "cpu",
+    device: str | None = None,
     playouts: int | None = 2000,
     milliseconds: float | None = None,
     policy: Policy | str | Path | None = None,
@@ -23,7 +23,7 @@ def monte_carlo_with_rank_net(
 
     Args:
         net: the rank network or its file, by default the pretrained one.
-        device: the torch device of the network, such as `"cuda"`.
+        device: the torch device of the network: see `RankAgent`.
         playouts: playouts a decision; see `MonteCarloAgent` for the rest.
         milliseconds: time a decision.
         policy: the policy of the playouts.

@@ -245,14 +245,21 @@ def run(settings: RunSettings, options: Options) -> None:
     try:
         _advance(trainee, settings, options, folder)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"saved in {options.out}: continue with --resume") from None
+        raise KeyboardInterrupt(_how_to_go_on(settings, options)) from None
     except SystemExit:  # of SIGTERM
-        print(f"saved in {options.out}: continue with --resume", file=sys.stderr)
+        print(_how_to_go_on(settings, options), file=sys.stderr)
         raise
     except Diverged as error:
         folder.add_row({**trainee.position(), "diverged": error.last})
         message = f"{error}; {options.out} has the last saved learner"
         raise SystemExit(message) from error
+
+
+def _how_to_go_on(settings: RunSettings, options: Options) -> str:
+    """Return what an interrupted run has saved, and how to go on."""
+    if any((options.out / name).exists() for name in settings.checkpoints):
+        return f"saved in {options.out}: continue with --resume"
+    return f"nothing was saved in {options.out} yet: start again without --resume"
 
 
 def _advance(trainee: Trainee, settings: RunSettings, options: Options, folder: RunFolder) -> None:
@@ -275,10 +282,11 @@ def _advance(trainee: Trainee, settings: RunSettings, options: Options, folder: 
 
     def report() -> None:
         folder.check()
+        bar.total = limits.end_of(trainee)
         if seconds is not None:  # the total is the expected amount at the end of the time
             share = (time.monotonic() - start_time) / seconds
             expected = before + (trainee.amount - before) / max(share, 1e-9)
-            bar.total = min(expected, total or expected)
+            bar.total = min(expected, bar.total or expected)
         bar.update(trainee.amount - bar.n)
         bar.set_postfix(trainee.report(), refresh=False)
 

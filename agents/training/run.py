@@ -160,7 +160,7 @@ class Trainee(Protocol):
 
     @property
     def end(self) -> int | None:
-        """Amount at which learning is complete, if there is one."""
+        """Amount at which learning is complete; None if there is none, or it is not known yet."""
 
     def advance(self, amount: int) -> None:
         """Learn about this amount, or a smaller complete part of it."""
@@ -260,12 +260,16 @@ class _RunState:
         self.trainee, self.limits = trainee, limits
         self._check = check or (lambda: None)
         self.evaluated = trainee.amount if limits.evaluated is None else limits.evaluated
-        self.end = limits.end_of(trainee)
         # Amount of the trainee in its file. A trainee that is saved after each chunk must not be
         # saved in the middle of one, when it is interrupted.
         self._in_file = trainee.amount if trainee.saves_each_chunk else -1
         self._start = self._saved = time.monotonic()
         self._chunk = trainee.chunk  # amount until the next report
+
+    @property
+    def end(self) -> int | None:
+        """Amount at which the run ends, None if that is not known."""
+        return self.limits.end_of(self.trainee)
 
     def is_done(self) -> bool:
         """Return True if the run has reached its end or its time limit."""

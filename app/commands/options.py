@@ -85,7 +85,7 @@ class Watch:
     moves: int | None = None
     """Number of moves after which watching ends; by default no limit."""
     last: int = 120
-    """Number of last positions in a file; 0: all."""
+    """Number of last positions in a file, at most 1000."""
 
 
 @dataclass(frozen=True)

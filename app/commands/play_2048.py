@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import deque
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -81,6 +82,7 @@ class Graphical:
     def __init__(self) -> None:
         self._window = Window("2048", fps=30)
         self._picture: Any = None
+        self._pressed: deque[Any] = deque()  # events that pygame has given, before `key` did
 
     def reading(self) -> AbstractContextManager[object]:
         """Return a context that does nothing: the window keeps its keys."""
@@ -97,7 +99,9 @@ class Graphical:
         import pygame
 
         while not self._window.closed:
-            for event in pygame.event.get(pygame.KEYDOWN):
+            self._pressed.extend(pygame.event.get(pygame.KEYDOWN))
+            if self._pressed:
+                event = self._pressed.popleft()
                 return "?" if event.unicode == "?" else pygame.key.name(event.key)
             self._window.show(self._picture)  # waits for the next frame
         return "q"

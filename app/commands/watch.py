@@ -24,6 +24,8 @@ from afterstate.envs.daihinmin.uecda.settings import N_SEATS
 from afterstate.envs.messages import listed, shown
 
 FILES = (".gif", ".mp4")
+MOST_PICTURES = 1000
+"""The most pictures of a file: all are in memory, of some megabytes each."""
 
 
 class Position(NamedTuple):
@@ -117,12 +119,12 @@ def _check(options: Watch) -> None:
     if isinstance(options.to, Path) and options.to.suffix.lower() not in FILES:
         given = shown(str(options.to))
         raise ValueError(f"to must be terminal, window or a .gif or .mp4 file, got {given}")
-    if not 0 <= options.speed <= 1000:
-        raise ValueError(f"speed must be in 0..1000 moves per second, got {options.speed}")
+    if options.speed != 0 and not 0.01 <= options.speed <= 1000:
+        raise ValueError(f"speed must be 0 or in 0.01..1000 moves per second, got {options.speed}")
     if options.until is not None and options.until not in [1 << n for n in range(2, 18)]:
         raise ValueError(f"until must be a tile from 4 to 131072, got {options.until}")
-    if options.last < 0:
-        raise ValueError(f"last must be >= 0, got {options.last}")
+    if not 1 <= options.last <= MOST_PICTURES:
+        raise ValueError(f"last must be in 1..{MOST_PICTURES}, got {options.last}")
     if options.moves is not None and options.moves < 0:
         raise ValueError(f"moves must be >= 0, got {options.moves}")
 
@@ -169,7 +171,7 @@ def _to_file(positions: Iterator[Position], options: Watch) -> int:
 
     path, speed = Path(options.to), options.speed or 30
     with sigterm_raises(SystemExit(128 + signal.SIGTERM)):
-        kept = deque(tqdm(positions, unit=" moves"), maxlen=options.last or None)
+        kept = deque(tqdm(positions, unit=" moves"), maxlen=options.last)
         frames = [draw() for _, draw in kept]
         if path.suffix.lower() == ".gif":
             pictures.gif(frames, path, fps=min(speed, 50))

@@ -391,6 +391,8 @@ def play_games(entry: Entry, played: Sequence[int]) -> list[Row]:
         return [row for seed in played for row in _play_cycle(entry, seed)]
     player = make(entry, 0)
     player.act(np.array([0x1100], np.uint64))  # loads the kernels before timing starts
+    if hasattr(player, "finish") and not _hidden(player):
+        player.finish(np.zeros((8, 1), np.uint64))  # a game without a move
     if not is_seeded(entry):
         return _play_2048(player, played)
     return [row for seed in played for row in _play_2048(make(entry, seed), [seed])]

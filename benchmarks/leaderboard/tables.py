@@ -97,8 +97,7 @@ def _table_daihinmin(ranked: Sequence[Result]) -> str:
     ahead = [f"before {name.removeprefix('daihinmin-')}" for name in OPPONENTS]
     body = []
     for each, more in zip(ranked, leads(ranked), strict=True):
-        half = "" if np.isnan(each.high) else f"\u00a0±\u00a0{each.high - each.points:.1f}"
-        points = f"{each.points:.1f}{half}"
+        points = _points(each, "\u00a0±\u00a0")
         shares = [_percent(each.more[name]) for name in (*ORDINALS, *OPPONENTS)]
         body.append([each.name, _games(each), points, more, *shares, time_text(each.seconds)])
     return markdown([*head, *ahead, "time per decision"], body)
@@ -120,12 +119,18 @@ def top(ranked: Sequence[Result], game: str, n: int = 5) -> str:
     head = ["player", "games", "points per 100 games", *ORDINALS[:1], "CPU time per decision"]
     body = [
         [
-            *(each.name, f"{each.games:,}", f"{each.points:.1f} ± {each.high - each.points:.1f}"),
+            *(each.name, f"{each.games:,}", _points(each, " ± ")),
             *(_percent(each.more[ORDINALS[0]]), time_text(each.seconds)),
         ]
         for each in ranked[:n]
     ]
     return markdown(head, body)
+
+
+def _points(result: Result, sign: str) -> str:
+    """Return points with half of their interval, if it is known."""
+    half = result.high - result.points
+    return f"{result.points:.1f}" if np.isnan(half) else f"{result.points:.1f}{sign}{half:.1f}"
 
 
 LEAD = "lead over next"

@@ -123,7 +123,7 @@ class DaihinminEnv(gym.Env[Planes, np.int64]):
         others = [agent for agent in AGENTS if agent != self.agent]
         random_player = RandomPlayer(self.np_random)
         self._players = {
-            agent: opponent or random_player
+            agent: random_player if opponent is None else opponent
             for agent, opponent in zip(others, self._opponents, strict=True)
         }
         self._table.shown_to = self.agent
@@ -149,6 +149,7 @@ class DaihinminEnv(gym.Env[Planes, np.int64]):
             raise ResetNeeded("call reset() first")
         if self.illegal != "pass" and not self.action_masks()[number]:
             return self._refuse(number)
+        self._over = True  # until the others have played, too: one may raise an error
         self._table.step(number)
         reward = self._table.rewards[self.agent] + self._early_reward
         self._early_reward = 0.0

@@ -47,17 +47,24 @@ class Status(NamedTuple):
     """True if no action is legal."""
     max_tile: int
     """The largest tile, 0 on an empty board."""
-    n_illegal: int
-    """Number of illegal actions since the last legal one, at most 2047."""
+
+
+_ILLEGAL = 53
+"""The place in `FLAGS` of the number of illegal actions in a row, up to 2047."""
+
+
+def _status(flags: int) -> Status:
+    """Return the meaning of a `FLAGS` word."""
+    return _status_of(flags & (1 << _ILLEGAL) - 1)
 
 
 @cache
-def _status(flags: int) -> Status:
-    """Return the meaning of a `FLAGS` word, of which there are some thousands."""
+def _status_of(flags: int) -> Status:
+    """Return the meaning of the other bits of `FLAGS`, which have some hundred values."""
     mask = np.array([flags >> 8 * action & 1 for action in range(4)], np.int8)
-    exponent, n_illegal = flags >> 48 & 31, flags >> 53
+    exponent = flags >> 48
     max_tile = 1 << exponent if exponent else 0
-    return Status(mask, bool(flags >> 32 & 1), bool(flags >> 40 & 1), max_tile, n_illegal)
+    return Status(mask, bool(flags >> 32 & 1), bool(flags >> 40 & 1), max_tile)
 
 
 class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
@@ -169,13 +176,14 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
         game = self._running()
         boards = np.empty((2, *self.size), np.uint8)
         games.step(game, move, self._table, boards)
-        status = _status(game.item(FLAGS))
+        flags = game.item(FLAGS)
+        status = _status(flags)
         terminated = status.over
         if not status.legal and not terminated:
             if self.illegal == "raise":
                 raise ValueError(illegal_message(move, status.mask))
             terminated = self.illegal == "terminate"
-        truncated = not terminated and status.n_illegal >= (self.illegal_limit or np.inf)
+        truncated = not terminated and flags >> _ILLEGAL >= (self.illegal_limit or np.inf)
         if self.render_mode == "human":
             self.render()
         info = self._info(boards[0], status)

@@ -10,7 +10,9 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, TypeVar
 
-from afterstate.envs.words import seed_word
+import numpy as np
+
+from afterstate.envs.words import draw_word
 from tests.oracles import game2048 as oracle
 from tests.oracles import softmax
 from tests.oracles.game2048 import Board
@@ -88,8 +90,10 @@ class NaiveSearchLearner:
         size: tuple[int, int],
     ):
         self.settings, self.search, self.size = settings, search, size
-        self.turns, self.n_moves, self.n_clipped = seed_word(seed), 0, 0
-        seeds = [seed_word(seed + i) for i in range(settings.games)]
+        self.n_moves, self.n_clipped = 0, 0
+        rng = np.random.default_rng(seed)
+        seeds = [draw_word(rng) for _ in range(settings.games)]
+        self.turns = draw_word(rng)
         self.games = [Game(*oracle.start(*size, 2, rng)) for rng in seeds]
         self.latest: list[tuple[float, float]] = []
 

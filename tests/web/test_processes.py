@@ -303,6 +303,31 @@ def test_the_network_of_a_killed_process_is_lost() -> None:
     asyncio.run(learn())
 
 
+def test_searches_are_refused_if_the_players_cannot_be_loaded(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also those that wait already; the log has the reason."""
+
+    async def search() -> None:
+        thinking = Thinking(Limits(seconds=60))
+
+        async def new() -> Worker:
+            raise EOFError("the server of forks is gone")
+
+        monkeypatch.setattr(thinking, "_new", new)
+        waiting = asyncio.create_task(thinking.run("a", {"player": RANDOM}))
+        await asyncio.sleep(0)
+        await thinking.start()
+        for asked in (waiting, thinking.run("b", {"player": RANDOM})):
+            with pytest.raises(Refusal, match="the players cannot be loaded"):
+                await asyncio.wait_for(asked, 60)
+        assert not thinking.is_ready
+        await thinking.close()
+
+    asyncio.run(search())
+    assert "the server of forks is gone" in caplog.text
+
+
 def test_a_search_waits_until_the_players_are_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     async def search() -> None:
         thinking = Thinking(Limits(seconds=60))

@@ -42,7 +42,7 @@ from afterstate.agents.daihinmin.learning.policy_runs import (
     DaihinminPolicyRun,
     PolicyOptions,
 )
-from afterstate.agents.daihinmin.play import find_player
+from afterstate.agents.daihinmin.play import find_player, has_name
 from afterstate.agents.daihinmin.values.features import MOST, N_CONTEXTS, N_FEATURES
 from afterstate.agents.daihinmin.values.softmax_policy import (
     Policy,
@@ -240,15 +240,17 @@ class PolicyTraining:
         }
         values |= {"start": run.start, "rate": float(run.rate), "seed": run.seed}
         self._settings = {name: str(value) for name, value in values.items()}
-        self.ascent = new_ascent(load(run.start) if run.start else None)
         if (place := self.out / "ascent.npz").exists():
             self.ascent = _ascent(place, self._read(place))
-        if (place := self._share(0)).exists():
-            self._read(place)
+        else:
+            self.ascent = new_ascent(load(run.start) if run.start else None)
         if run.player is not None and not _is_file(run.player):
             find_player(run.player)
-        self._steps: Iterator[Ascent] | None = None
+        self._n_shares = 0 if run.player is None else -(-run.games // share_of(run.player))
+        self._shares = self._saved_shares()
         self._choices: Choices | None = None
+        self._rest: Iterator[Choices] | None = None
+        self._steps: Iterator[Ascent] | None = None
 
     def _read(self, place: Path) -> files.Arrays:
         """Return the arrays of a file, if it is of a run with the same settings."""
@@ -271,27 +273,40 @@ class PolicyTraining:
         return self.ascent.n
 
     @property
-    def end(self) -> int:
-        """Number of steps of the whole run; choices are recorded first."""
+    def end(self) -> int | None:
+        """Number of steps of the whole run; None until all choices are recorded."""
         if self.run.player is None:
             return self_play_steps(self.run.games)
-        return n_batches(self._recorded(self.run.player)) * self.run.epochs
+        if not self._is_recorded:
+            return None
+        return n_batches(self._recorded()) * self.run.epochs
 
-    def _recorded(self, player: str) -> Choices:
-        """Return the choices of a player; each share is written as soon as it is recorded."""
+    @property
+    def _is_recorded(self) -> bool:
+        """True if there is nothing to record any more."""
+        return len(self._shares) == self._n_shares
+
+    def _recorded(self) -> Choices:
+        """Return all choices of the player."""
         if self._choices is None:
-            from tqdm import tqdm
-
-            n_games, shares = self.run.games, list[Choices]()
-            while (place := self._share(len(shares))).exists():
-                shares.append(_choices(place, self._read(place)))
-            rest = record(player, n_games, self.run.seed, self._workers(), len(shares))
-            total = -(-n_games // share_of(player))
-            for share in tqdm(rest, total=total, initial=len(shares), unit=" shares"):
-                self._write(self._share(len(shares)), share)
-                shares.append(share)
-            self._choices = join(shares)
+            self._choices = join(self._shares)
         return self._choices
+
+    def _saved_shares(self) -> list[Choices]:
+        """Return the choices that are in the folder."""
+        shares: list[Choices] = []
+        while (place := self._share(len(shares))).exists():
+            shares.append(_choices(place, self._read(place)))
+        return shares
+
+    def _record_share(self, player: str) -> None:
+        """Record some games of a player, and write the choices in them."""
+        if self._rest is None:
+            games, first = self.run.games, len(self._shares)
+            self._rest = record(player, games, self.run.seed, self._workers(), first)
+        share = next(self._rest)
+        self._write(self._share(len(self._shares)), share)
+        self._shares.append(share)
 
     def _workers(self) -> Workers:
         """Return the processes that play."""
@@ -302,12 +317,14 @@ class PolicyTraining:
         return self.out / f"{number:05}.npz"
 
     def advance(self, amount: int) -> None:
-        """Make some steps."""
+        """Make some steps, or record a share of the choices, which come first."""
         start = time.monotonic()
-        if self._steps is None:
-            self._steps = self._new_steps()
-        for ascent in islice(self._steps, amount):
-            self.ascent = ascent
+        if self.run.player is not None and not self._is_recorded:
+            self._record_share(self.run.player)
+        else:
+            self._steps = self._steps or self._new_steps()
+            for ascent in islice(self._steps, amount):
+                self.ascent = ascent
         self.seconds += time.monotonic() - start
 
     def _new_steps(self) -> Iterator[Ascent]:
@@ -315,16 +332,17 @@ class PolicyTraining:
         own = self.run
         if own.player is None:
             return learn_by_self_play(own.games, own.seed, self.ascent, own.rate, self._workers())
-        choices = self._recorded(own.player)
-        return learn_from_choices(choices, own.epochs, own.seed, self.ascent, own.rate)
+        return learn_from_choices(self._recorded(), own.epochs, own.seed, self.ascent, own.rate)
 
     def position(self) -> dict[str, Any]:
         """Return the step, and the seconds since the run was started or resumed."""
         return {"step": self.ascent.n, "seconds": round(self.seconds, 1)}
 
     def report(self) -> dict[str, Any]:
-        """Return nothing: steps have no score."""
-        return {}
+        """Return the shares that are recorded, while some are not; steps have no score."""
+        if self._is_recorded:
+            return {}
+        return {"recorded": f"{len(self._shares)} of {self._n_shares} shares"}
 
     def evaluate(self) -> dict[str, Any]:
         """Return the points per 100 games of the policy against four sample clients."""
@@ -398,4 +416,4 @@ def _check_layouts(place: Path, arrays: files.Arrays, layouts: _Layouts) -> None
 
 def _is_file(player: str) -> bool:
     """Return True for the file of a rank network."""
-    return Path(player).suffix == ".safetensors"
+    return Path(player).suffix == ".safetensors" and not has_name(player)

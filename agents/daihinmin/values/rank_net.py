@@ -289,7 +289,8 @@ class RankAgent(CheckedPlayer):
         exchange: `"net"` gives the cards that leave the hand of the largest value, `"hand"` applies
             the rule of Kuwabara and Hoki (2018): see `exchange.py`. By default the metadata of the
             file decides, or `"hand"`.
-        device: the torch device, such as `"cuda"`.
+        device: the torch device, such as `"cuda"`; by default a network stays where it is, and a
+            file is loaded to the CPU.
 
     Raises:
         OSError: the file cannot be read.
@@ -301,15 +302,12 @@ class RankAgent(CheckedPlayer):
         net: nn.Module | str | Path = PRETRAINED,
         points: Sequence[float] | Literal["game", "classes"] | None = None,
         exchange: Literal["net", "hand"] | None = None,
-        device: str = "cpu",
+        device: str | None = None,
     ) -> None:
-        if not isinstance(net, (str, Path, nn.Module)):
-            raise ValueError(f"net must be a network or its file, got {shown(net)}")
-        nets.check_device(device)
+        self.net = nets.load_or_move(net, load, device)
         own = play_settings(net) if isinstance(net, (str, Path)) else ("game", "hand")
         self._points = _checked_points(own[0] if points is None else points)
         self._exchange = _checked_exchange(own[1] if exchange is None else exchange)
-        self.net = load(net, device) if isinstance(net, (str, Path)) else net.to(device)
 
     def _place_values(self, view: Game) -> npt.NDArray[np.float64]:
         """Return the values of the places in a game."""

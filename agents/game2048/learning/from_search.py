@@ -57,7 +57,7 @@ from afterstate.agents.training.run import (
 from afterstate.envs.game2048 import batch
 from afterstate.envs.game2048.games import BOARD, EXCESS, RNG, SCORE, look
 from afterstate.envs.game2048.rules import symmetries, table
-from afterstate.envs.words import Words, next_random, seed_word
+from afterstate.envs.words import Words, draw_word, next_random
 
 
 def score_limit(size: tuple[int, int]) -> int:
@@ -153,12 +153,13 @@ class SearchValueLearner:
         self._agent = MCSoftmaxAgent(getattr(model, "network", model), self.search)
         n = self.settings.games
         self._games = np.zeros((8, n), np.uint64)
-        self._games[RNG] = [seed_word((seed or 0) + i) for i in range(n)]
+        rng = np.random.default_rng(seed or 0)
+        self._games[RNG] = [draw_word(rng) for _ in range(n)]
         batch.start_all(self._games, np.ones(n, np.bool_), 2, *self.size)
         self._afters = np.zeros(n, np.uint64)  # before the boards; 0 for new games
         self._lengths = np.zeros(n, np.int64)
         self._loss = np.zeros(2)
-        self._rng = np.uint64(seed_word(seed or 0))
+        self._rng = np.uint64(draw_word(rng))
         self._diverged = False
 
     def play(self, n_moves: float) -> Games:

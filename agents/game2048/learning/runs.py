@@ -338,8 +338,8 @@ class ValueRun(_NeuralRun):
     log: FileName | None = None
     """File of a play log, for `learner.jump`."""
     learner: ValueSettings = field(default_factory=ValueSettings)
-    seed: Whole | None = 0
-    """Seed of the weights and of the games; none: a random one."""
+    seed: Whole = 0
+    """Seed of the weights and of the games."""
 
     def new(self, device: str = "cpu") -> ValueLearner:
         """Return a new learner.
@@ -388,8 +388,8 @@ class PolicyRun(_NeuralRun):
     log: FileName | None = None
     """File of a play log, which must be given here or in SETTINGS."""
     learner: Fitting = field(default_factory=Fitting)
-    seed: Whole | None = 0
-    """Seed of the weights and of the random symmetries; none: a random one."""
+    seed: Whole = 0
+    """Seed of the weights and of the random symmetries."""
 
     def new(self, device: str = "cpu") -> PolicyLearner:
         """Return a new learner.
@@ -519,8 +519,8 @@ class SearchValueRun:
     fitting: SearchFitting = field(default_factory=SearchFitting)
     search: MCSoftmaxSettings = field(default_factory=MCSoftmaxSettings)
     learner: SearchValueSettings = field(default_factory=SearchValueSettings)
-    seed: Whole | None = 0
-    """Seed of the weights and of the games; none: a random one."""
+    seed: Whole = 0
+    """Seed of the weights and of the games."""
 
     def __post_init__(self) -> None:
         if isinstance(self.network, dict) and "name" not in self.network:

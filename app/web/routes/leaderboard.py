@@ -21,8 +21,10 @@ def table(game: GameName) -> Json:
     """Return the results of a game."""
     try:
         return leaderboard.table(game)
-    except OSError:
+    except FileNotFoundError:
         raise Refusal(404, leaderboard.MISSING) from None
+    except OSError as error:
+        raise Refusal(500, str(error)) from None
 
 
 @router.get("/{game}/rows")
@@ -39,7 +41,9 @@ def missing_rows(name: str) -> Iterator[None]:
         yield
     except LookupError:
         raise Refusal(404, f"there are no such games of a player {shown(name)}") from None
-    except OSError:
+    except FileNotFoundError:
         raise Refusal(404, leaderboard.MISSING) from None
+    except OSError as error:
+        raise Refusal(500, str(error)) from None
     except ValueError as error:
         raise Refusal(422, str(error)) from None

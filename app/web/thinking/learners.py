@@ -138,6 +138,7 @@ class Learners:
             raise Refusal(409, f"a network may learn for {self._limits.learn_seconds:g} s")
         learner.until = min(learner.learned + seconds, self._limits.learn_seconds)
         if not learner.is_running:
+            learner.error = ""
             learner.task = asyncio.create_task(learner.run())
         return self.state(visitor)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import multiprocessing
 import os
 import threading
@@ -25,6 +26,8 @@ from typing import Any
 from afterstate.web import choices
 from afterstate.web.settings import Limits
 from afterstate.web.thinking import preload
+
+LOGGER = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 Search = Callable[[Json], Coroutine[Any, Any, Json]]
@@ -211,7 +214,7 @@ class Thinking:
         limits: numbers of places, and the time of a search.
 
     Attributes:
-        loaded: is set once the default players are loaded; searches wait for it.
+        loaded: is set once the default players are loaded, or cannot be; searches wait for it.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -221,20 +224,25 @@ class Thinking:
         self._idle: list[Worker] = []
         self._searches: dict[str, asyncio.Task[Json]] = {}
         self.loaded = asyncio.Event()
+        self._failed = False
 
     async def start(self) -> None:
-        """Load the default players and start the first process."""
+        """Load the default players and start the first process; if that fails, log why."""
         os.environ[preload.LOADS] = str(os.getpid())
         os.environ["NUMPY_MADVISE_HUGEPAGE"] = "0"  # halves the memory of sparse tables
         os.environ["OMP_NUM_THREADS"] = "1"  # of torch
         _context.set_forkserver_preload(["afterstate.web.thinking.preload"])
-        self._idle.append(await self._new())
+        try:
+            self._idle.append(await self._new())
+        except Exception:
+            LOGGER.exception("the default players cannot be loaded")
+            self._failed = True
         self.loaded.set()
 
     @property
     def is_ready(self) -> bool:
         """True once the default players are loaded."""
-        return self.loaded.is_set()
+        return self.loaded.is_set() and not self._failed
 
     async def _new(self) -> Worker:
         """Return a new process."""
@@ -269,8 +277,14 @@ class Thinking:
         return answer
 
     async def _when_loaded(self, search: Search, request: Json) -> Json:
-        """Return the answer to a request once the default players are loaded."""
+        """Return the answer to a request once the default players are loaded.
+
+        Raises:
+            Refusal: they cannot be loaded.
+        """
         await self.loaded.wait()
+        if self._failed:
+            raise Refusal(503, "the players cannot be loaded: the log of the server says why")
         return await search(request)
 
     def is_running(self, visitor: str) -> bool:

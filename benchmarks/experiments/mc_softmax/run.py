@@ -93,7 +93,7 @@ class Args:
     backend: Backend = "local"
     """Place of the processes: this machine, or a Ray cluster."""
     hours: Positive | None = None
-    """Hours after which no more positions, players, games or learners begin; by default no limit."""
+    """Hours after which nothing more begins; by default there is no limit."""
     threads: Count = 1
     """CPU threads of each neural network that learns."""
     settings: Path = SETTINGS

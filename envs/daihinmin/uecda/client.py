@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from afterstate.envs.daihinmin import plays
+from afterstate.envs.daihinmin.arguments import check_turn
 from afterstate.envs.daihinmin.players import Player, returned
 from afterstate.envs.daihinmin.rules import ACCEPTED, N_PLAYERS, REFUSED, Game
 from afterstate.envs.daihinmin.uecda import tables
@@ -178,7 +179,8 @@ def _play_game(connection: Connection, watcher: Watcher, player: Player) -> int:
     watcher.start(connection.table())
     n = int(watcher.view["to_give"])
     if n:
-        gift = returned(_ask(lambda: player.give(_seen(watcher), n)), "give")
+        seen = _seen(watcher)
+        gift = returned(_ask(lambda: player.give(seen, n)), "give")
         connection.send(tables.gift_table(gift))
     end = tables.MORE
     while end == tables.MORE:
@@ -196,7 +198,8 @@ def _play_game(connection: Connection, watcher: Watcher, player: Player) -> int:
 
 def _submit(connection: Connection, watcher: Watcher, player: Player) -> int:
     """Submit a play of the player; return the play, `plays.PASS` if the server refused it."""
-    play = returned(_ask(lambda: player.choose(_seen(watcher))), "choose")
+    seen = _seen(watcher)
+    play = returned(_ask(lambda: player.choose(seen)), "choose")
     connection.send(tables.play_table(play, tables.lone_joker_cell(watcher.view)))
     answer = connection.number("the answer to a play", (ACCEPTED, REFUSED))
     if answer == REFUSED and play != plays.PASS:
@@ -206,17 +209,21 @@ def _submit(connection: Connection, watcher: Watcher, player: Player) -> int:
 
 
 def _ask(choice: Callable[[], int]) -> int:
-    """Return a choice of the player.
-
-    Raises:
-        ProtocolError: the player finds the position impossible.
-    """
+    """Return a choice of the player; an error of the player is logged with its traceback."""
     try:
         return choice()
-    except ValueError as error:
-        raise ProtocolError(f"the server's tables show an impossible position: {error}") from error
+    except Exception:
+        LOGGER.exception("the player failed")
+        raise
 
 
 def _seen(watcher: Watcher) -> Game:
-    """Return a copy of the view, which the player may keep."""
-    return view(watcher.view, watcher.viewer)
+    """Return a copy of the view, which the player may keep.
+
+    Raises:
+        ProtocolError: no game has this position.
+    """
+    try:
+        return check_turn(view(watcher.view, watcher.viewer))
+    except ValueError as error:
+        raise ProtocolError(f"the server's tables show an impossible position: {error}") from error

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from afterstate.envs.daihinmin.players import Player
+from afterstate.envs.daihinmin.players import Player, returned
 from afterstate.envs.daihinmin.rules import Game
 from afterstate.envs.daihinmin.uecda.tables import (
     SHAPE,
@@ -302,13 +302,15 @@ class PlayerSeat:
     async def give(self, game: Game) -> Table:
         """Return the cards that the player gives away."""
         seen, n = view(game, self._number), int(game["to_give"])
-        return await self._ask(lambda: gift_table(self._player.give(seen, n)))
+        return await self._ask(lambda: gift_table(returned(self._player.give(seen, n), "give")))
 
     async def play(self, game: Game) -> Table:
         """Return the play that the player chooses."""
         seen = view(game, self._number)
         cell = lone_joker_cell(game)
-        return await self._ask(lambda: play_table(self._player.choose(seen), cell))
+        return await self._ask(
+            lambda: play_table(returned(self._player.choose(seen), "choose"), cell)
+        )
 
     async def _ask(self, answer: Callable[[], Table]) -> Table:
         """Return the player's answer. A player that raises is gone, and its seat passes."""

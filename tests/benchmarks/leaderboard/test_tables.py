@@ -21,7 +21,7 @@ from afterstate.leaderboard.games import (
 from afterstate.leaderboard.results import Result, front, result
 from afterstate.leaderboard.row_files import Row
 from afterstate.leaderboard.rows import games, missing, row_error
-from afterstate.leaderboard.tables import PAIRS, as_csv, machines, pairs, table
+from afterstate.leaderboard.tables import PAIRS, as_csv, machines, pairs, table, top
 
 RANDOM = Entry("2048", "random", "random", {}, 2)
 SAMPLE = Entry("daihinmin", "the sample client", "daihinmin-sample", {}, 1)
@@ -124,6 +124,9 @@ def test_standings_of_daihinmin_by_hand() -> None:
     # two cycles of 450 and 300 points: 375 plus or minus 12.7 standard errors of 75
     assert results.high - results.points == pytest.approx(12.706 * 75, rel=1e-3)
     assert "375.0" in table([results], "daihinmin")
+    assert "± 953" in top([results], "daihinmin")
+    one_cycle = top([result(rows[:2], 2)], "daihinmin")
+    assert "450.0 |" in one_cycle and "nan" not in one_cycle
 
 
 def test_the_table_is_also_written_as_csv() -> None:

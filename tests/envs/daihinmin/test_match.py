@@ -414,6 +414,14 @@ def test_wrong_options_raise_errors(options: Any) -> None:
         new_match(1, options)
 
 
+@pytest.mark.parametrize("wrong", ["no", None, 5, 2, -1, 1.0])
+def test_a_rule_is_used_or_not(wrong: Any) -> None:
+    with pytest.raises(ValueError, match="locks of rules must be True or False, got "):
+        new_match(1, Options(locks=wrong))
+    for right in (0, np.False_):
+        assert options_of(new_match(1, Options(locks=right))) == Options(locks=False)  # type: ignore[arg-type]
+
+
 def test_seats_and_dealers_are_uniform() -> None:
     """12,000 first games: 120 orders of seats and 5 dealers.
 

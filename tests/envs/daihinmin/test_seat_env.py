@@ -195,6 +195,35 @@ def test_random_opponents_give_random_cards() -> None:
     assert len(gifts) > 15
 
 
+def test_after_an_error_of_an_opponent_an_action_is_not_played_for_it() -> None:
+    class Breaking(Highest):
+        is_broken = False
+
+        def choose(self, view: Game) -> int:
+            if self.is_broken:
+                raise ConnectionError("the line is cut")
+            return super().choose(view)
+
+    opponent = Breaking()
+    env = make(opponents=opponent, seat=0)
+    _, info = env.reset(seed=1)
+    opponent.is_broken = True
+    with pytest.raises(ConnectionError):
+        env.step(int(np.flatnonzero(info["action_mask"])[-1]))
+    with pytest.raises(ResetNeeded):
+        env.step(0)
+
+
+def test_an_opponent_that_has_a_length_of_0_plays() -> None:
+    class Counted(Highest):
+        def __len__(self) -> int:
+            return 0
+
+    opponent = Counted()
+    make(opponents=opponent, seat=0).reset(seed=1)
+    assert opponent.views
+
+
 def test_opponents_may_be_a_list() -> None:
     one = Highest()
     env = make(seat=4, opponents=[one, None, one, None])

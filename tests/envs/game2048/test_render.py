@@ -146,6 +146,15 @@ def test_gif_shows_the_color_of_a_tile_in_one_frame(tmp_path: Path) -> None:
     assert shown == rgb(render.TILE_COLORS[17])
 
 
+def test_a_gif_of_equal_frames_is_one_that_stays_for_at_most_ten_minutes(tmp_path: Path) -> None:
+    one, other = render.rgb_array(BOARD), render.rgb_array(BOARD, 8)
+    pictures.gif([one] * 700 + [other] * 3, tmp_path / "game.gif", fps=1)
+    with Image.open(tmp_path / "game.gif") as animation:
+        assert (animation.n_frames, animation.info["duration"]) == (2, 600_000)
+        animation.seek(1)
+        assert animation.info["duration"] == 2 * 1_000 + 2_000
+
+
 def test_a_failed_gif_leaves_the_earlier_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -243,7 +252,7 @@ def test_wrong_frames_and_frame_rates_raise_errors(tmp_path: Path) -> None:
     for frames in ([], [frame, frame[2:]]):
         with pytest.raises(ValueError, match="frames"):
             pictures.gif(frames, tmp_path / "game.gif")
-    for fps in (0, 51):
+    for fps in (0, 1e-3, 51, float("nan")):
         with pytest.raises(ValueError, match="fps"):
             pictures.gif([frame], tmp_path / "game.gif", fps)
     assert not list(tmp_path.iterdir())

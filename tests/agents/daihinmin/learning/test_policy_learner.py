@@ -199,6 +199,37 @@ def test_choices_are_written_while_they_are_recorded(
     assert len(recorded) == 4  # the second was begun twice
 
 
+def test_a_limit_of_time_ends_the_recording_of_choices(tmp_path: Path) -> None:
+    options = ["--player", "sample", "--games", "1000", "--epochs", "1"]
+    assert not run(tmp_path / "run", *options, "--hours", "1e-9").exists()
+    assert len(list((tmp_path / "run").glob("0*.npz"))) <= 1
+
+
+def test_a_run_that_has_saved_nothing_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*args: Any) -> policy_gradient.Choices:
+        raise KeyboardInterrupt
+
+    options = ["--player", "sample", "--games", "2", "--epochs", "1"]
+    with (
+        monkeypatch.context() as patch,
+        pytest.raises(KeyboardInterrupt, match="nothing was saved"),
+    ):
+        patch.setattr(learning, "play_share", interrupted)
+        run(tmp_path / "run", *options)
+    run(tmp_path / "run", *options)
+
+
+def test_a_run_goes_on_without_the_policy_that_it_started_from(tmp_path: Path) -> None:
+    first = run(tmp_path / "first", "--games", "2000")
+    options = ["--games", "4000", "--start", str(first)]
+    expected = load(run(tmp_path / "run", *options)).weights
+    first.unlink()
+    (tmp_path / "run" / "policy.npz").unlink()
+    assert (load(run(tmp_path / "run", *options, "--resume")).weights == expected).all()
+
+
 def test_a_run_saves_at_intervals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
     step = learning.Ascent.step

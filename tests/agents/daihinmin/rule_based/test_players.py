@@ -117,6 +117,13 @@ def test_a_player_is_found_by_its_file() -> None:
         find_player("nobody.npz")
 
 
+@pytest.mark.parametrize("name", ["policy", "daihinmin-policy", "mc"])
+def test_the_last_setting_of_a_player_may_be_a_file(name: str) -> None:
+    for find in (find_player, agents.find):
+        player: Any = find(f"{name},policy={PRETRAINED}")
+        assert type(player) is type(find_player(name))
+
+
 def test_settings_reach_the_player_that_is_made() -> None:
     game = dealt_to("S3 D7 H7 S8 S9 ST JO CA", "C5 D9", "C3", "H8 C9", "DT")
     seeded = [agents.make("daihinmin-random", seed=5), RandomAgent(5), RandomAgent(6)]

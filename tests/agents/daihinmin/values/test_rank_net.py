@@ -449,6 +449,13 @@ def test_an_unknown_device_is_refused(tmp_path: Path, device: str) -> None:
         RankAgent(network("FCNN", hidden=2), device=device)
 
 
+def test_a_network_stays_on_its_device() -> None:
+    net = network("BaseCNN", channels=1).to("meta")
+    assert next(RankAgent(net).net.parameters()).device.type == "meta"
+    player = agents.make("daihinmin-mc-rank", net=net, playouts=1)
+    assert next(player.prior.net.parameters()).device.type == "meta"
+
+
 def test_a_net_that_is_no_network_is_refused() -> None:
     with pytest.raises(ValueError, match="network"):
         agents.make("daihinmin-rank", net=5)

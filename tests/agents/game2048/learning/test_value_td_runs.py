@@ -18,6 +18,7 @@ pytest.importorskip("torch")
 import safetensors.torch
 import torch
 
+from afterstate import agents
 from afterstate.agents import nets
 from afterstate.agents.config import from_dict, read
 from afterstate.agents.game2048.learning import value_td
@@ -264,6 +265,9 @@ def resumed_run(place: Path) -> ValueLearner:
 
 def test_a_run_writes_its_learner_network_and_rows(command: TrainingCommand) -> None:
     place = command("--moves", "1100")
+    assert agents.load(place / "net.safetensors")
+    with pytest.raises(ValueError, match=r"checkpoint: load the net\.safetensors next to it"):
+        agents.load(place / "learner.safetensors")
     names = {"learner.safetensors", "lock", "net.safetensors", "rows.jsonl", "settings.json"}
     assert set(contents(place)) == names | {"recent.json"}
     assert read(place / "settings.json", ValueRun) == from_dict(RUN, ValueRun)

@@ -311,7 +311,7 @@ def test_symmetric_boards_share_their_entries() -> None:
     net, search = random_network((4, 4)), expectimax_search.new_search(0.0, 20)
     n_searched = set()
     for board in np.array(symmetries(late_boards(1, 5)[0], 4, 4), np.uint64):
-        expectimax_search.evaluate_moves(net, search, board, 3, np.bool_(True), np.empty(4), 0)
+        expectimax_search.evaluate_moves(net, search, board, 3, True, np.empty(4), 0)
         n_searched.add(int(search.control[expectimax_search.N_SEARCHED]))
     assert len(n_searched) == 1 and n_searched != {0}
 

@@ -381,6 +381,22 @@ def test_the_command_reports_a_server_that_hangs_up(
     assert (code, err.startswith("error: the server hung up")) == (1, True)
 
 
+def test_an_error_of_the_player_is_its_own(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The server is not blamed for it, and the log has the traceback."""
+
+    class Broken(RandomPlayer):
+        def choose(self, view: Game) -> int:
+            return int("not a number")
+
+    with serving(tmp_path, own=4, games=1) as server:
+        with pytest.raises(ValueError, match="invalid literal"):
+            client.play_match(("127.0.0.1", server.port), Broken(1), "test", SOON)
+        server.result()
+    assert [record.message for record in caplog.records if record.exc_info] == ["the player failed"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from afterstate.envs.daihinmin.match import new_match, next_game
+from afterstate.envs.daihinmin.plays import PASS
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game
 from afterstate.envs.daihinmin.uecda import server
 from afterstate.envs.daihinmin.uecda.seats import Clock, Gone, PlayerSeat, read_table
 from afterstate.envs.daihinmin.uecda.settings import ServerSettings
-from afterstate.envs.daihinmin.uecda.tables import TABLE_BYTES
+from afterstate.envs.daihinmin.uecda.tables import TABLE_BYTES, lone_joker_cell, play_table
 from tests.support.daihinmin.uecda_peers import (
     SOON,
     RandomPlayer,
@@ -167,6 +169,18 @@ def test_matches_follow_one_another(tmp_path: Path) -> None:
     assert [game["game"] for game in games] == [1, 2] * 3
     assert len({str(game["deal"]) for game in games}) == 6
     assert match.replayed().mismatches == 0
+
+
+def test_a_number_that_is_no_play_is_a_pass_of_a_player_that_stays() -> None:
+    class Wrong(RandomPlayer):
+        def choose(self, view: Game) -> int:
+            return -1
+
+    seat = PlayerSeat(Wrong(1), "wrong", 0, lambda name: pytest.fail(f"{name} is gone"))
+    game = new_match(1)
+    next_game(game)
+    answer = asyncio.run(seat.play(game))
+    assert not seat.gone and (answer == play_table(PASS, lone_joker_cell(game))).all()
 
 
 def test_a_stop_between_two_matches_loses_no_event(
