@@ -201,7 +201,7 @@ def test_an_interrupted_command_ends_with_130_and_says_how_to_go_on(
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("afterstate.agents.training.__main__.advance", interrupt)
+    monkeypatch.setattr("afterstate.agents.training.run._RunState.advance", interrupt)
     run = str(tmp_path / "run")
     assert main(["train", "ntuple", "--out", run, "--moves", "1", "--network.tuples", "5x4"]) == 130
     assert capsys.readouterr().err.endswith(f"saved in {run}: continue with --resume\n")

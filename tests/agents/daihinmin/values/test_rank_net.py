@@ -452,7 +452,7 @@ def test_an_unknown_device_is_refused(tmp_path: Path, device: str) -> None:
 def test_a_network_stays_on_its_device() -> None:
     net = network("BaseCNN", channels=1).to("meta")
     assert next(RankAgent(net).net.parameters()).device.type == "meta"
-    player = agents.make("daihinmin-mc-rank", net=net, playouts=1)
+    player: Any = agents.make("daihinmin-mc-rank", net=net, playouts=1)
     assert next(player.prior.net.parameters()).device.type == "meta"
 
 
