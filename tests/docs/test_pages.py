@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
+from importlib import import_module
 from importlib.metadata import metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from afterstate import __main__ as command
 from tests.docs.run_page import KINDS, MARKS, ROOT, blocks
 
 DOCS = ROOT / "docs"
@@ -88,11 +93,9 @@ def test_code_of_a_page_runs_and_prints_what_the_page_shows(name: str, tmp_path:
         if re.search(used, PAGES[name], re.MULTILINE):
             pytest.importorskip(module)
     script = Path(__file__).parent / "run_page.py"
-    command = [sys.executable, str(script), str(DOCS / name)]
+    words = [sys.executable, str(script), str(DOCS / name)]
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=600
-    )
+    done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
 
 
@@ -133,15 +136,30 @@ def _marks(program: tuple[str, ...]) -> list[pytest.MarkDecorator]:
 
 @pytest.mark.parametrize(("program", "options"), _commands())
 def test_commands_have_the_options_that_pages_say(
-    program: tuple[str, ...], options: list[str]
+    program: tuple[str, ...], options: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Commands that no test runs; `--help` lists their options."""
     if program[0] == "afterstate":
-        command = [str(Path(sys.executable).parent / program[0]), *program[1:]]
-    elif not (ROOT / program[1]).exists() and program[1] != "-m":
-        pytest.skip("only a checkout has this program")
+        shown = _help(command.main, program[1:], capsys)
+    elif program[1] == "-m":
+        module = import_module(program[2])
+        main = module.main if hasattr(module, "main") else _main_of(program[2])
+        shown = _help(main, program[3:], capsys)
+    elif (ROOT / program[1]).exists():
+        words = [sys.executable, *program[1:], "--help"]
+        shown = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, text=True).stdout
     else:
-        command = [sys.executable, *program[1:]]
-    done = subprocess.run([*command, "--help"], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert [option for option in options if not re.search(rf"{option}\b", done.stdout)] == []
+        pytest.skip("only a checkout has this program")
+    assert [option for option in options if not re.search(rf"{option}\b", shown)] == []
+
+
+def _main_of(package: str) -> Any:
+    """Return the function that a package runs as a program."""
+    return import_module(f"{package}.__main__").main
+
+
+def _help(main: Any, words: Sequence[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """Return the help that a program's function prints."""
+    with contextlib.suppress(SystemExit):
+        main([*words, "--help"])
+    return capsys.readouterr().out
