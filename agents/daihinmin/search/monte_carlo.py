@@ -143,8 +143,8 @@ def _new_arms() -> Arms:
 def list_plays(view: Game, listed: Numbers, arms: Arms) -> int:
     """Write the plays to try; return their number.
 
-    They are the legal plays, and the pass unless the player leads. Of plays of the same cards,
-    which differ in the joker's suit, one that locks the suits and one that does not are tried.
+    They are the legal plays, and the pass unless the player leads. Plays of the same cards differ
+    in the joker's suit: of those in a row that all lock the suits, or all do not, one is tried.
     """
     n_legal, n = list_legal(view, listed), 0
     before = -1
