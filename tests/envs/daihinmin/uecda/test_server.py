@@ -442,7 +442,7 @@ def test_a_client_that_does_not_read_is_dropped(
     assert match.replayed().mismatches == 0
 
 
-@pytest.mark.parametrize("answer", [None, -1, 2422, "S3"])
+@pytest.mark.parametrize("answer", [None, 0.5, "S3"])
 def test_a_failing_built_in_player_passes_from_then_on(
     tmp_path: Path, answer: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
