@@ -270,11 +270,8 @@ FILES = {
 def regrets() -> dict[str, Any]:
     """Return settings of players that are measured on positions, by the pretrained network."""
     settings: dict[str, Any] = json_files.read(TINY / "mc_softmax.json")
-    settings["networks"] = {"ntuple": sha256(PRETRAINED.read_bytes()).hexdigest()[:16]}
-    settings["positions"] = {"player": "random", "games": 50, "share": 0.1, "seed": 0, "n": 400}
-    settings["positions"] |= {"reference": {"depth": 3}, "seeds": 1, "most": 500}
-    players = [{"player": "ntuple"}, {"player": "expectimax", "vary": {"depth": [1, 2]}}]
-    return {**settings, "regrets": {"others": players}}
+    settings["networks"]["ntuple"] = sha256(PRETRAINED.read_bytes()).hexdigest()[:16]
+    return settings
 
 
 def kill_a_worker(run: subprocess.Popen[bytes]) -> None:

@@ -20,6 +20,7 @@ pytest.importorskip("torch")
 
 from scipy.stats import ttest_ind
 
+from afterstate.agents.config import read
 from afterstate.agents.game2048.learning.runs import NTupleOptions
 from afterstate.agents.training import __main__ as training
 from afterstate.agents.training.workers import Workers
@@ -220,3 +221,11 @@ def test_commands_run_functions_that_other_processes_can_import(
     with pytest.raises(SystemExit), pytest.warns(RuntimeWarning, match="found in sys.modules"):
         runpy.run_module(module, run_name="__main__")
     assert called == [True]
+
+
+@pytest.mark.parametrize("study", ["alphabeta", "mc_softmax", "daihinmin"])
+def test_the_settings_of_the_tests_on_a_cluster_are_valid(study: str) -> None:
+    """These tests run only where Ray is installed."""
+    kind = importlib.import_module(f"benchmarks.experiments.{study}.settings").Experiment
+    file = Path(__file__).parents[2] / "data" / "experiments" / f"{study}.json"
+    assert read(file, kind).title == "A tiny experiment"
