@@ -70,9 +70,8 @@ def _check(options: Any) -> None:
     """Raise ValueError unless these are options of the rules."""
     if not isinstance(options, Options):
         raise ValueError(f"rules must be an `Options` record, got {shown(options)}")
-    for name, value in options._asdict().items():
-        is_flag = isinstance(getattr(Options(), name), bool)
-        if is_flag and not isinstance(value, (bool, np.bool_)) and whole(value) not in (0, 1):
+    for name, value in zip(options._fields[:-3], options[:-3], strict=True):
+        if not isinstance(value, (bool, np.bool_)) and whole(value) not in (0, 1):
             raise ValueError(f"{name} of rules must be True or False, got {shown(value)}")
     numbers = [whole(n) for n in options[-3:]]
     if any(n is None or not 0 <= n < 2**62 for n in numbers) or not 1 <= options.idle_limit <= 20:

@@ -19,12 +19,8 @@ router = APIRouter(prefix="/api/leaderboard")
 @router.get("/{game}")
 def table(game: GameName) -> Json:
     """Return the results of a game."""
-    try:
+    with reading():
         return leaderboard.table(game)
-    except FileNotFoundError:
-        raise Refusal(404, leaderboard.MISSING) from None
-    except OSError as error:
-        raise Refusal(500, str(error)) from None
 
 
 @router.get("/{game}/rows")
@@ -35,15 +31,23 @@ def played(game: GameName, name: str, first: Annotated[int, Query(ge=0, le=10**6
 
 
 @contextmanager
-def missing_rows(name: str) -> Iterator[None]:
-    """Refuse a request for rows of a player that are not there."""
+def reading() -> Iterator[None]:
+    """Refuse a request for results that are not there, or are damaged."""
     try:
         yield
-    except LookupError:
-        raise Refusal(404, f"there are no such games of a player {shown(name)}") from None
     except FileNotFoundError:
         raise Refusal(404, leaderboard.MISSING) from None
     except OSError as error:
         raise Refusal(500, str(error)) from None
+
+
+@contextmanager
+def missing_rows(name: str) -> Iterator[None]:
+    """Refuse a request for rows of a player that are not there."""
+    try:
+        with reading():
+            yield
+    except LookupError:
+        raise Refusal(404, f"there are no such games of a player {shown(name)}") from None
     except ValueError as error:
         raise Refusal(422, str(error)) from None
