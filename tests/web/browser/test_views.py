@@ -13,6 +13,7 @@ import pytest
 
 from afterstate.envs.game2048.env import ACTION_NAMES
 from tests.support.browsers import eventually, needs_browser
+from tests.web.conftest import Server
 
 sync_api = pytest.importorskip("playwright.sync_api")
 pytestmark = [pytest.mark.slow, *needs_browser]
@@ -287,7 +288,7 @@ def test_the_board_is_that_of_the_server_after_an_outage(open_page: Open) -> Non
         page.keyboard.press(key)
     page.wait_for_selector("text=The server does not answer")
     page.wait_for_timeout(300)
-    assert board(page) == before
+    sync_api.expect(page.locator(".board").first).to_have_attribute("aria-label", before)
     page.unroute("**/api/**")
     press_a_legal_arrow(page)
     sync_api.expect(n_moves_shown(page)).to_have_text("1")
@@ -533,8 +534,12 @@ def test_a_position_that_is_set_up_has_the_focus(open_page: Open) -> None:
     assert page.evaluate("document.activeElement.className").startswith("board")
 
 
-def test_a_network_is_replaced_only_if_agreed(open_page: Open) -> None:
-    page = open_page("learn")
+def test_a_network_is_replaced_only_if_agreed(
+    open_page: Open, new_server: Callable[..., Server]
+) -> None:
+    server = new_server()  # whose place for a network is free
+    server.load()
+    page = open_page("learn", server.address)
     asked: list[str] = []
     answers = [False, True]
 
