@@ -12,6 +12,8 @@ A player of 2048 answers `act(boards)`, board words `uint64[B]` to actions `int8
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from inspect import Parameter, signature
 from pathlib import Path
@@ -49,6 +51,7 @@ class _Entry(NamedTuple):
 _2048 = "game2048.players"
 _NETS = "game2048.values"
 _RULES = "daihinmin.rule_based.players"
+_MONTE_CARLO = ("daihinmin.search.monte_carlo", "MonteCarloSettings")
 
 _PLAYERS: dict[str, _Entry] = {
     "random": _Entry("game2048.simple", "RandomAgent"),
@@ -65,9 +68,11 @@ _PLAYERS: dict[str, _Entry] = {
     "daihinmin-sample": _Entry(_RULES, "SampleAgent"),
     "daihinmin-heuristic": _Entry(_RULES, "HeuristicAgent"),
     "daihinmin-policy": _Entry("daihinmin.values.softmax_policy", "PolicyAgent"),
-    "daihinmin-mc": _Entry("daihinmin.search.monte_carlo", "MonteCarloAgent"),
+    "daihinmin-mc": _Entry("daihinmin.players", "monte_carlo", _MONTE_CARLO),
     "daihinmin-rank": _Entry("daihinmin.values.rank_net", "RankAgent", needs_torch=True),
-    "daihinmin-mc-rank": _Entry("daihinmin.players", "monte_carlo_with_rank_net", needs_torch=True),
+    "daihinmin-mc-rank": _Entry(
+        "daihinmin.players", "monte_carlo_with_rank_net", _MONTE_CARLO, needs_torch=True
+    ),
     "daihinmin-actor": _Entry("daihinmin.values.actor_net", "ActorAgent", needs_torch=True),
 }
 
@@ -190,11 +195,12 @@ def make(name: str, /, **settings: Any) -> Any:
             - `"daihinmin-sample"`: the competition's sample client
             - `"daihinmin-heuristic"`: a stronger player by rules
             - `"daihinmin-policy"`: a learned softmax policy (`temperature`, `seed`)
-            - `"daihinmin-mc"`: Monte-Carlo search (`playouts` or `milliseconds` a move, `seed`: see
-              `MonteCarloAgent`)
+            - `"daihinmin-mc"`: Monte-Carlo search (`playouts` or `milliseconds` a move, `seed` and
+              others: see `MonteCarloAgent` and `monte_carlo.MonteCarloSettings`)
             - `"daihinmin-rank"`: a neural network that predicts finishing places (`net`: a network
               or its file, by default the pretrained one: see `RankAgent`); needs torch
-            - `"daihinmin-mc-rank"`: the search with that network's prior; needs torch
+            - `"daihinmin-mc-rank"`: the search with that network's prior (the same, and `net`);
+              needs torch
             - `"daihinmin-actor"`: a policy network trained by MaskablePPO (`net`, `temperature`,
               `seed`: see `ActorAgent`); needs torch
         **settings: those in brackets; `setting_names(name)` lists all of a player.
@@ -205,7 +211,7 @@ def make(name: str, /, **settings: Any) -> Any:
     """
     entry = _entry(name)
     check_names(f"player {shown(name)}", settings, setting_names(name))
-    with named(name):
+    with named(name), _extra_named():
         return _maker(entry)(**settings)
 
 
@@ -286,8 +292,15 @@ def _advice(name: str) -> str:
 
 def _import(module: str) -> Any:
     """Return a module below `afterstate.agents`, or raise ImportError with the extra it needs."""
-    try:
+    with _extra_named():
         return import_module(f"afterstate.agents.{module}")
+
+
+@contextmanager
+def _extra_named() -> Iterator[None]:
+    """Name the extra that brings torch in the message of an error that it is missing."""
+    try:
+        yield
     except ModuleNotFoundError as error:
         if error.name not in ("torch", "safetensors"):
             raise

@@ -1,23 +1,48 @@
-"""The Monte-Carlo player with the prior of a rank network, for `afterstate.agents.make`."""
+"""Makers of the Monte-Carlo players of Daihinmin: see `afterstate.agents.make`."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from torch import nn
+import numpy.typing as npt
 
-from afterstate.agents.daihinmin.search.monte_carlo import MonteCarloAgent
-from afterstate.agents.daihinmin.values.rank_net import PRETRAINED, RankAgent
+from afterstate.agents.daihinmin.afterstates.class_values import TRANSITIONS
+from afterstate.agents.daihinmin.search.monte_carlo import (
+    MonteCarloAgent,
+    MonteCarloSettings,
+    Prior,
+)
 from afterstate.agents.daihinmin.values.softmax_policy import Policy
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+def monte_carlo(
+    playouts: int | None = 2000,
+    milliseconds: float | None = None,
+    policy: Policy | str | Path | None = None,
+    seed: int | None = None,
+    transitions: npt.ArrayLike = TRANSITIONS,
+    prior: Prior | None = None,
+    **search: Any,
+) -> MonteCarloAgent:
+    """Return the Monte-Carlo player: see `MonteCarloAgent`; `MonteCarloSettings` has `search`."""
+    settings = MonteCarloSettings(**search)
+    return MonteCarloAgent(playouts, milliseconds, policy, seed, settings, transitions, prior)
 
 
 def monte_carlo_with_rank_net(
-    net: nn.Module | str | Path = PRETRAINED,
+    net: nn.Module | str | Path | None = None,
     device: str | None = None,
     playouts: int | None = 2000,
     milliseconds: float | None = None,
     policy: Policy | str | Path | None = None,
     seed: int | None = None,
+    transitions: npt.ArrayLike = TRANSITIONS,
+    **search: Any,
 ) -> MonteCarloAgent:
     """Return the Monte-Carlo player with the prior of a rank network.
 
@@ -28,6 +53,9 @@ def monte_carlo_with_rank_net(
         milliseconds: time a decision.
         policy: the policy of the playouts.
         seed: of the search.
+        transitions: for the values of finishing places.
+        **search: see `MonteCarloSettings`.
     """
-    prior = RankAgent(net=net, device=device)
-    return MonteCarloAgent(playouts, milliseconds, policy, seed, prior=prior)
+    rank_net = import_module("afterstate.agents.daihinmin.values.rank_net")
+    prior = rank_net.RankAgent(rank_net.PRETRAINED if net is None else net, device=device)
+    return monte_carlo(playouts, milliseconds, policy, seed, transitions, prior, **search)

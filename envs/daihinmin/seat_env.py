@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, SupportsFloat, SupportsIndex, TypeAlias, TypeVar
+from collections.abc import Sequence
+from typing import Any, SupportsFloat, SupportsIndex, TypeAlias
 
 import gymnasium as gym
 import numpy as np
@@ -22,8 +22,6 @@ from afterstate.envs.words import check_one_of, check_seed, draw_word, whole
 
 Opponent: TypeAlias = Player | str | None
 """A player, its name or its file; None plays at random."""
-
-Found = TypeVar("Found")
 
 _SEATS = ("random", *range(N_PLAYERS))
 
@@ -53,7 +51,8 @@ class DaihinminEnv(gym.Env[Planes, np.int64]):
         seat: our player, 0 to 4, or `"random"`, drawn for each episode.
         opponents: a player, its name or its file, such as `"sample"`, for all other seats; a list
             of four of them, by player number; or None for random legal plays. See
-            `agents.daihinmin.play.find_player`.
+            `agents.daihinmin.play.find_player`. Each seat has a player of its own, unless one
+            player is given for several.
         games: games per episode. Seats, classes and points carry over from game to game.
         exchange: we choose the cards we give (`"agent"`), or all the rich give their weakest
             natural cards (`"auto"`).
@@ -96,7 +95,8 @@ class DaihinminEnv(gym.Env[Planes, np.int64]):
         self.agent = AGENTS[whole(seat) or 0]
         # Our illegal actions are handled here; those of the others count as a pass.
         self._table = raw_env(games, exchange, reward, rules=rules, render_mode=render_mode)
-        self._opponents = four_opponents(opponents, _one)
+        self._opponents = four_opponents(opponents)
+        self._found = [_find(each) for each in self._opponents]
         self._players: dict[str, Player] = {}
         self._over = True
         self._early_reward = 0.0  # of games that ended before our first turn
@@ -107,8 +107,8 @@ class DaihinminEnv(gym.Env[Planes, np.int64]):
         """Start an episode.
 
         Args:
-            seed: seed of the match, as in `raw_env.reset`, and of our seat and the random opponents
-                of this and later episodes; None continues the random stream.
+            seed: seed of the match, as in `raw_env.reset`, and of our seat, the random opponents
+                and those by name of this and later episodes; None continues the random streams.
             options: those of `raw_env.reset`; others are ignored.
 
         Raises:
@@ -121,10 +121,12 @@ class DaihinminEnv(gym.Env[Planes, np.int64]):
         player = whole(self.seat)
         self.agent = AGENTS[int(self.np_random.integers(N_PLAYERS)) if player is None else player]
         others = [agent for agent in AGENTS if agent != self.agent]
+        if seed is not None:
+            self._seed_opponents(seed)
         random_player = RandomPlayer(self.np_random)
         self._players = {
-            agent: random_player if opponent is None else opponent
-            for agent, opponent in zip(others, self._opponents, strict=True)
+            agent: random_player if found is None else found
+            for agent, found in zip(others, self._found, strict=True)
         }
         self._table.shown_to = self.agent
         self._table.reset(draw_word(self.np_random) if seed is None else seed, options)
@@ -184,6 +186,13 @@ class DaihinminEnv(gym.Env[Planes, np.int64]):
         }
         return seen["observation"], info
 
+    def _seed_opponents(self, seed: int) -> None:
+        """Find the opponents by name again, each with a seed of its own."""
+        for i, opponent in enumerate(self._opponents):
+            if isinstance(opponent, str):
+                (word,) = np.random.SeedSequence([seed, i]).generate_state(1)
+                self._found[i] = _find(opponent, int(word))
+
     def _refuse(self, number: int) -> tuple[Planes, SupportsFloat, bool, bool, dict[str, Any]]:
         """Raise ValueError for an illegal action, or end the episode."""
         if self.illegal == "raise":
@@ -215,21 +224,19 @@ def check_seat(seat: Any) -> None:
         raise ValueError(f"seat must be one of {listed(_SEATS)}, got {shown(seat)}")
 
 
-def _one(opponent: Opponent) -> Player | None:
+def _find(opponent: Opponent, seed: int | None = None) -> Player | None:
     """Return an opponent, or None for random plays, which follow the seed of the reset."""
-    return None if opponent is None or is_random(opponent) else resolve(opponent)
+    return None if opponent is None or is_random(opponent) else resolve(opponent, seed)
 
 
-def four_opponents(
-    opponents: Opponent | Sequence[Opponent], find: Callable[[Opponent], Found]
-) -> list[Found]:
-    """Return the opponents by player number, each as `find` returns it.
+def four_opponents(opponents: Opponent | Sequence[Opponent]) -> list[Opponent]:
+    """Return the opponents by player number.
 
     Raises:
-        ValueError: a list that does not have four, or an error of `find`.
+        ValueError: a list that does not have four.
     """
     if opponents is None or isinstance(opponents, str) or not isinstance(opponents, Sequence):
-        return [find(opponents)] * (N_PLAYERS - 1)
+        return [opponents] * (N_PLAYERS - 1)
     if len(opponents) != N_PLAYERS - 1:
         raise ValueError(f"opponents must be one player or a list of 4, got {len(opponents)}")
-    return [find(opponent) for opponent in opponents]
+    return list(opponents)

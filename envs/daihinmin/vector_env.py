@@ -495,7 +495,8 @@ class DaihinminVectorEnv(VectorEnv[Planes, Numbers, npt.NDArray[Any]]):
 
     def _new_batch(self) -> Batch:
         """Return the games with the settings for the kernels."""
-        self._players = four_opponents(self.opponents, compiled)  # keeps their kernels
+        opponents = four_opponents(self.opponents)
+        self._players = [compiled(each) for each in opponents]  # keeps their kernels
         parameters = np.zeros((4, max(len(player.parameters) for player in self._players)))
         for row, player in zip(parameters, self._players, strict=True):
             row[: len(player.parameters)] = player.parameters

@@ -5,7 +5,10 @@ is fitted to the labels by their cross entropy. That is off-policy Monte-Carlo c
 weights 1: the returns of the games are the values of their players' policy, and the greedy policy
 by these values is a better one.
 
-    learner = Learner(BaseCNN(32))
+    from afterstate.agents.daihinmin.learning.self_play import play_games
+    from afterstate.agents.daihinmin.values.rank_net import BaseCNN
+
+    learner = RankLearner(BaseCNN(32))
     learner.fit(samples(play_games(["heuristic"] * 5, 10_000)), iterations=1_000)
 """
 

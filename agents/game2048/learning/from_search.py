@@ -1,4 +1,4 @@
-"""Values that learn from Monte-Carlo Softmax searches (Watanabe and Matsuzaki 2021).
+"""Values that learn from Monte-Carlo Softmax searches (Watanabe and Matsuzaki 2022).
 
     afterstate train search SETTINGS.json --out RUN --hours 1
 

@@ -68,7 +68,7 @@ class NTupleSettings:
     order: Literal["backward", "forward"] = "backward"
     """Updates are made after each game, from its end (backward), or during it (forward)."""
     lam: Share | None = None
-    """Lambda, 0 to 1; by default 0.5, in forward learning without delay 0."""
+    """Lambda, 0 to 1; by default 0.5, but 0 in forward learning with `delay` 0."""
     rate: Rate | None = None
     """Step size, at most 1; by default 1 for tc and 0.1 for td."""
     printed: bool = False

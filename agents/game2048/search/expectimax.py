@@ -7,9 +7,10 @@ legal move has value 0. The search itself is in `expectimax_search.py`.
 Several *threads* search the same position and share the table. Each begins with other tiles, so
 that it finds what the others have searched, and the first one that has finished stops the others.
 
-A search with a limit of time or of nodes is one of *iterative deepening*: `DEEPENING` searches
-deeper and with a smaller cutoff each time, until the limit. It looks further ahead where few cells
-are empty and moves differ in value, because there it has fewer lines to follow.
+A search with a limit of time or of nodes is one of *iterative deepening*: it searches deeper each
+time, until the limit, with the cutoffs of `DEEPENING` or one that is given for all depths. It looks
+further ahead where few cells are empty and moves differ in value, because there it has fewer lines
+to follow.
 """
 
 from __future__ import annotations

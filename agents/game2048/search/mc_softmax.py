@@ -64,7 +64,11 @@ class Estimator(Protocol):
         ...
 
     def estimate(self, boards: Words) -> npt.NDArray[np.floating[Any]]:
-        """Return the values `[n]` of afterstates `uint64[n]`, in points."""
+        """Return the values `[n]` of afterstates `uint64[n]`, in points.
+
+        Policies other than `ave` and `best` count a reward plus value below 1 as 1, so values on
+        another scale, such as 0 to 1, must be multiplied.
+        """
         ...
 
 

@@ -34,7 +34,8 @@ class MCSoftmaxSettings:
     """Simulations in each tree. The first adds the root, so 1 is the greedy player. A simulation
     takes about 1 kB, with `reuse` 2 kB."""
     select: PolicyName = "sharp"
-    """Policy that selects moves. Best in Watanabe and Matsuzaki: `L-max`."""
+    """Policy that selects moves. Best in Watanabe and Matsuzaki: `L-max`. All but `ave` and `best`
+    count a reward plus value below 1 as 1."""
     backup: PolicyName = "best"
     """Policy by which the value of a state is backed up."""
     select_temperature: Positive | None = None

@@ -48,7 +48,7 @@ TUPLES: dict[str, tuple[tuple[int, ...], ...]] = {
     ),
     "5x4": ((0, 1, 2, 3), (4, 5, 6, 7), (0, 1, 4, 5), (1, 2, 5, 6), (5, 6, 9, 10)),
 }
-"""Named sets of tuples: 4x6 by Wu et al. 2014, 5x6 and 5x4 by Jaskowski 2016, 8x6 by Matsuzaki 2017
+"""Named sets of tuples: 4x6 by Wu et al. 2014, 5x6 and 5x4 by Jaskowski 2016, 8x6 by Matsuzaki 2016
 as in TDL2048. 5x4, lines and squares, is added to any of the others as a redundant encoding that
 generalizes early (Jaskowski 2016)."""
 

@@ -237,6 +237,30 @@ def test_opponents_may_be_a_list() -> None:
             make(opponents=opponents)
 
 
+@pytest.mark.parametrize("name", ["policy,temperature=1", "mc,playouts=5", "random"])
+def test_opponents_by_name_follow_the_seed_of_the_reset(name: str) -> None:
+    """So they do in later episodes, which have no seed of their own."""
+
+    def episodes(env: DaihinminEnv, seed: int) -> list[object]:
+        env.reset(seed=seed)
+        first = play_seat(env, 12, 1)
+        env.reset()
+        return [*first, *play_seat(env, 12, 1)]
+
+    env, other = (make(seat=0, opponents=name) for _ in range(2))
+    played = episodes(env, 1)
+    assert_same(played, episodes(other, 1))
+    assert_same(played, episodes(env, 1))
+    with pytest.raises(AssertionError):
+        assert_same(played, episodes(env, 2))
+
+
+def test_opponents_by_name_are_a_player_for_each_seat() -> None:
+    env = make(seat=0, opponents="mc,playouts=5")
+    env.reset(seed=1)
+    assert len(set(map(id, env._players.values()))) == 4
+
+
 def test_a_random_seat_is_drawn_for_each_episode() -> None:
     env = make()
     seats = [env.reset(seed=4)[1]["player"], *(env.reset()[1]["player"] for _ in range(40))]
