@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -156,13 +157,13 @@ class RunFolder:
             self._lock.check()
 
     def add_row(self, row: dict[str, Any]) -> None:
-        """Append a row; NaN becomes null, since JSON has no NaN.
+        """Append a row; NaN and infinity become null, since JSON has neither.
 
         Raises:
             OSError: the row cannot be written, or the folder is no longer the one of the run.
         """
         self.check()
-        row = _without_nan(row)
+        row = _finite(row)
         json_files.append(self.path / "rows.jsonl", [row])
         if self._writer is not None:
             step = next(value for name, value in row.items() if name in _AMOUNTS)
@@ -171,11 +172,13 @@ class RunFolder:
             self._writer.flush()
 
 
-def _without_nan(value: Any) -> Any:
-    """Return a JSON value with null in place of NaN."""
+def _finite(value: Any) -> Any:
+    """Return a JSON value with null in place of NaN and infinity."""
     if isinstance(value, dict):
-        return {name: _without_nan(each) for name, each in value.items()}
-    return None if value != value else value
+        return {name: _finite(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 _AMOUNTS = ("n_moves", "generation", "step")

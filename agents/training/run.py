@@ -96,8 +96,6 @@ class Options:
     """Continue the run in the folder."""
     save_minutes: Positive = 10
     """Minutes from one save to the next."""
-    threads: Count = 1
-    """Number of threads that learn."""
     tensorboard: bool = False
     """Write the rows to TensorBoard, too."""
     evaluate_every: Count = 1_000_000
@@ -125,6 +123,8 @@ class MoveOptions(Options):
     moves: Count | None = None
     """Stop when the learner has made this many moves, including those before --resume; by default
     there is no limit."""
+    threads: Count = 1
+    """Number of threads that learn."""
     evaluate_every: Count = 1_000_000
     """Moves from one evaluation to the next."""
     evaluate: Evaluation | None = "1:300"

@@ -18,6 +18,7 @@ import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
 from itertools import islice, takewhile
+from multiprocessing import active_children
 from typing import Any, NamedTuple, TypeAlias
 
 from afterstate.agents.config import Backend
@@ -71,8 +72,8 @@ class Workers(NamedTuple):
 
         Args:
             calls: the calls.
-            save: True if calls save what they have when Ctrl-C interrupts them. Processes of this
-                machine are then waited for, unless it is pressed again.
+            save: True if calls save what they have when Ctrl-C interrupts them. After Ctrl-C or
+                SIGTERM the processes of this machine are then waited for, unless it comes again.
         """
         if save and self.backend == "local" and (self.jobs or 1) > 1:
             yield from _saved(calls, self.jobs or 1)
@@ -116,7 +117,8 @@ def _here(calls: Iterable[Call], jobs: int, is_ordered: bool) -> Iterator[Any]:
 def _saved(calls: Iterable[Call], jobs: int) -> Iterator[Any]:
     """Yield the results of calls in processes, which may save when Ctrl-C interrupts them.
 
-    Ctrl-C reaches the processes, too. Here it raises KeyboardInterrupt when all have ended.
+    Ctrl-C reaches the processes, too, and SIGTERM is passed on. Here both raise KeyboardInterrupt
+    when all have ended.
     """
     messages: list[str] = []
     with _counted_interrupts() as interrupts:
@@ -146,7 +148,9 @@ def _try(call: Call) -> Any:
 
 @contextlib.contextmanager
 def _counted_interrupts() -> Iterator[list[int]]:
-    """Yield a list to which the first Ctrl-C is added; the next one raises KeyboardInterrupt.
+    """Yield a list to which the first Ctrl-C or SIGTERM is added; the next one acts as before.
+
+    SIGTERM interrupts the processes, which do not receive it, as Ctrl-C does.
 
     Only the main thread receives signals: in other threads the list stays empty.
     """
@@ -154,18 +158,26 @@ def _counted_interrupts() -> Iterator[list[int]]:
     if threading.current_thread() is not threading.main_thread():
         yield received
         return
-    before = signal.getsignal(signal.SIGINT)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
     def note(number: int, _: Any) -> None:
         received.append(number)
-        signal.signal(signal.SIGINT, before)
+        restore()
         print("interrupted: other processes are saving", file=sys.stderr)
+        if number == signal.SIGTERM:
+            for process in active_children():
+                os.kill(process.pid or 0, signal.SIGINT)
 
-    signal.signal(signal.SIGINT, note)
+    for number in before:
+        signal.signal(number, note)
     try:
         yield received
     finally:
-        signal.signal(signal.SIGINT, before)
+        restore()
 
 
 def _watch(starter: int) -> None:

@@ -166,7 +166,7 @@ def until_2048() -> Work:
 
 
 def quasi_greedy() -> Iterator[Work]:
-    """Yield the runs of the paper on quasi-greedy learning, five of each setting."""
+    """Yield the runs of the paper on quasi-greedy learning, five of a setting, one of restart."""
     restart, epsilon, good = rates("restart"), rates("epsilon"), rates("good_plays")
     slowest = min(restart["restart"], restart["no restart"])
     yield Work("quasi-greedy: with and without restart", 8e10, "moves", *slowest, 1 / 2)
@@ -187,7 +187,7 @@ def policy_nets() -> Iterator[Work]:
     yield Work("policy networks: log by 3-ply search", 6e8, "moves", log, EPYC, 1 / 45_000)
     for k in (2, 5):
         learned = per_core("speed_neural.txt", f"policy, k = {k}, learns, batch 512, 16 bits", 1)
-        yield Work(f"policy networks: k = {k} learns", 6e8, "moves", learned, XEON, 1 / 2)
+        yield Work(f"policy networks: k = {k} learns", 6e8, "moves", learned, XEON, 1)
 
 
 def daihinmin() -> Iterator[Work]:

@@ -64,6 +64,8 @@ class RankOptions(Options):
 
     generations: Count | None = None
     """Stop at this generation; by default there is no limit."""
+    threads: Count = 1
+    """Number of threads that learn."""
     evaluate_every: Count = 10
     """Generations from one evaluation to the next."""
     evaluate: Count = 2_000

@@ -132,8 +132,8 @@ class SearchValueLearner:
 
     Attributes:
         seconds: wall-clock time of play and learning.
-        latest: values of the boards of the last move: the mean searched value, the mean value by
-            the value function, and the largest searched value.
+        latest: values of the boards of the last move at which they were finite: the mean searched
+            value, the mean value by the value function, and the largest searched value.
     """
 
     def __init__(
@@ -250,11 +250,13 @@ class SearchValueLearner:
         Raises:
             Diverged: see `_check`.
         """
-        self.latest = {
+        latest = {
             "searched": round(float(searched.mean()), 1),
             "valued": round(float(valued.mean()), 1),
             "largest": round(float(np.abs(searched).max()), 1),
         }
+        if all(map(math.isfinite, latest.values())):
+            self.latest = latest
         self._check(searched)
 
     def _check(self, values: Values) -> None:

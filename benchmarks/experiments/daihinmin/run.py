@@ -56,7 +56,13 @@ from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments import harness
 from benchmarks.experiments.daihinmin import report
 from benchmarks.experiments.daihinmin.settings import Experiment, read, seeded
-from benchmarks.experiments.harness import check_options, record_settings, results, selected
+from benchmarks.experiments.harness import (
+    check_defaults,
+    check_options,
+    record_settings,
+    results,
+    selected,
+)
 
 RESULTS = harness.RESULTS / "daihinmin"
 GAMES = 100
@@ -352,10 +358,10 @@ def play(
     """
     _held = FolderLock(path.parent)
     before, among = complete_draws(json_files.rows(path)), fingerprint(players)
-    if any(row.get("among") != among for row in before):
+    if any((row.get("among"), row["sets"]) != (among, experiment.sets) for row in before):
         raise ValueError(
-            f"{path} has draws of other players, or of networks that have learned since: "
-            "move it away or delete it"
+            f"{path} has draws of other players, of networks that have learned since, or of "
+            f"another number of sets than {experiment.sets}: move it away or delete it"
         )
     last = max((row["seed"] for row in before), default=-1)
     json_files.truncate(path, "seed", last)
@@ -382,8 +388,10 @@ def check(experiment: Experiment, args: Args) -> None:
             raise ValueError("--self-play is not used: no player is a network of self-play")
         if not args.self_play.is_file():
             raise ValueError(f"--self-play: there is no file {args.self_play}")
-    if args.runs is None and args.command != "draw":
-        raise ValueError("--runs is required: the folder of the training runs")
+    if args.runs is None:
+        if args.command != "draw":
+            raise ValueError("--runs is required: the folder of the training runs")
+        check_defaults(args, ["repeats"], "draw without --runs")
     if args.runs is not None and args.command != "train":
         folder = args.runs / Path(args.name).stem
         if not folder.is_dir():
@@ -411,6 +419,11 @@ def existing_players(experiment: Experiment, folder: Path, args: Args) -> Player
     return players
 
 
+def iterations(rows: Sequence[Row]) -> int:
+    """Return the number of iterations by the rows of a run, 0 without rows."""
+    return max((row.get("iterations", 0) for row in rows), default=0)
+
+
 def training_rows(
     experiment: Experiment, folder: Path | None, copy: Path, repeats: int
 ) -> dict[str, list[Row]]:
@@ -421,10 +434,13 @@ def training_rows(
     """
     if folder is not None:
         files = {name: run_folder(folder, name) / "rows.jsonl" for name in experiment.runs(repeats)}
-        by_run = {name: json_files.rows(file) for name, file in files.items()}
-        before = json_files.read(copy) if copy.exists() else {}
-        learned = {name: rows for name, rows in by_run.items() if rows or name not in before}
-        by_run = before | learned
+        by_run = json_files.read(copy) if copy.exists() else {}
+        for name, file in files.items():
+            learned, before = json_files.rows(file), by_run.get(name, [])
+            if iterations(learned) >= iterations(before):
+                by_run[name] = learned
+            else:
+                print(f"{copy} keeps the rows of {name}, a longer run than that of {file}")
         durable_files.write(copy, (json.dumps(by_run, indent=0) + "\n").encode())
     if not copy.exists():
         raise ValueError(f"{copy} is not there: --runs is required")

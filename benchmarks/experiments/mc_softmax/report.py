@@ -12,6 +12,7 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
 from afterstate.agents.training.commands import markdown
+from afterstate.agents.training.run import N_RECENT
 from afterstate.envs import json_files
 from afterstate.leaderboard import figures
 from afterstate.leaderboard.row_files import Row
@@ -156,18 +157,18 @@ def scores(evaluations: list[Row], window: float | None) -> Curve:
     """Return numbers of moves, and the mean score of the games that ended in the moves before.
 
     Rows have the mean of the last 1,000 games. If a learner has played fewer, their sum is known,
-    and so is that of the games since an earlier row.
+    and so is that of the games since an earlier row. The mean of a later row is that of the last
+    1,000 games.
 
     Args:
         evaluations: rows of a learner.
         window: number of moves of the mean; by default it is that of the last 1,000 games.
     """
+    recent = [(row["n_moves"], row["mean_score"]) for row in evaluations if _has_mean(row)]
     if window is None:
-        return [
-            (row["n_moves"], row["mean_score"])
-            for row in evaluations
-            if row["n_games"] >= MIN_GAMES
-        ]
+        return recent
+    n_known = sum(row["n_games"] <= N_RECENT for row in evaluations)
+    later, evaluations = evaluations[n_known:], evaluations[:n_known]
     moves = [0, *(row["n_moves"] for row in evaluations)]
     games = [0, *(row["n_games"] for row in evaluations)]
     sums = [0.0, *(row["n_games"] * (row["mean_score"] or 0) for row in evaluations)]
@@ -177,16 +178,31 @@ def scores(evaluations: list[Row], window: float | None) -> Curve:
         n_games = games[i] - games[before]
         if n_games >= MIN_GAMES:
             curve.append((moves[i], (sums[i] - sums[before]) / n_games))
-    return curve
+    return curve + recent[len(recent) - len(later) :]
+
+
+def _has_mean(row: Row) -> bool:
+    """Return True if a row is of enough games for their mean."""
+    return bool(row["n_games"] >= MIN_GAMES)
 
 
 def learner_rows(study: Study[Experiment], experiment: str) -> dict[str, list[list[Row]]]:
-    """Return the rows of an experiment by the name of the learner, a list for each of its seeds."""
+    """Return the rows of an experiment by the name of the learner, a list for each of its seeds.
+
+    Rows of learners with other settings than those of the experiment do not count.
+    """
     groups: dict[str, dict[int, list[Row]]] = {}
     for row in json_files.rows(study.out / FILES["learners"]):
-        if row["experiment"] == experiment:
+        if row["experiment"] == experiment and _is_of(study.experiment, row):
             groups.setdefault(row["run"], {}).setdefault(row["seed"], []).append(row)
     return {run: list(seeds.values()) for run, seeds in groups.items()}
+
+
+def _is_of(experiment: Experiment, row: Row) -> bool:
+    """Return True if a row is of a learner with the settings of the experiment."""
+    known = row["run"] in experiment.learners[row["experiment"]].runs
+    names = row["experiment"], row["run"], row["seed"]
+    return known and row.get("settings") == experiment.learner_plan(*names).digest
 
 
 def evaluated(rows: list[Row]) -> list[Row]:
@@ -228,13 +244,13 @@ def learning(study: Study[Experiment], experiment: str) -> str:
 
     The curves are of the games that they learn from, as in the paper.
     """
-    window = study.experiment.learners[experiment].window
+    window, learned = study.experiment.learners[experiment].window, learner_rows(study, experiment)
     _, axes = plt.subplots(figsize=(7, 4.5))
     body = []
-    for i, (run, seeds) in enumerate(learner_rows(study, experiment).items()):
+    for i, (run, seeds) in enumerate(learned.items()):
         draw_curves(axes, [scores(evaluated(rows), window) for rows in seeds], run, f"C{i}")
         body.append([run, *learner_cells(seeds, window)])
-    lately = "last 1,000 games, or all so far" if window is None else f"last {window:,.0f} moves"
+    lately = _lately(window, [row for seeds in learned.values() for row in chain(*seeds)])
     axes.set(xlabel="moves", ylabel=f"mean score, {lately}", ylim=(0, None))
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
     figures.save(axes.figure, study.out / f"{file_name(experiment)}.svg")
@@ -242,6 +258,14 @@ def learning(study: Study[Experiment], experiment: str) -> str:
     head = ["learner", "runs", "moves", f"best mean score while learning, {lately}"]
     table = markdown([*head, "at the end", n_games, "greedy, 100 games", ""], body)
     return f"{INTERVALS}\n\n{table}"
+
+
+def _lately(window: float | None, rows: Sequence[Row]) -> str:
+    """Return what the mean scores while learning are of."""
+    if window is None:
+        return "last 1,000 games, or all so far"
+    has_more = any(row.get("n_games", 0) > N_RECENT for row in rows)
+    return f"last {window:,.0f} moves" + (", or 1,000 games from then on" if has_more else "")
 
 
 def divergence(row: Row) -> str:

@@ -297,7 +297,7 @@ def learn_temperature(args: Args) -> None:
     row = {**asdict(plan), "boards": len(boards), "temperature": temperature, "machine": machine()}
     args.out.mkdir(parents=True, exist_ok=True)
     text = json.dumps(row, indent=1) + "\n"
-    (args.out / report.FILES["temperature"]).write_text(text, encoding="utf-8")
+    durable_files.write(args.out / report.FILES["temperature"], text.encode())
     print(f"temperature {temperature}")
 
 
@@ -309,6 +309,7 @@ def play_cell(experiment: Experiment, cell: Row, seeds: range) -> Row:
     fields, changes = network_fields(experiment, cell), {}
     if cell["player"] == "mc-softmax":
         changes["seed"] = cell["settings"].get("seed", 0) + seeds[0] - EVALUATION_SEED
+    make_player(cell).act(0x11)  # load the kernels before the clock starts
     return play_part(cell, seeds, make_player(cell, **changes), **fields)
 
 
@@ -352,7 +353,8 @@ def learn_by_plan(
 
 def key_of(plan: LearnerPlan) -> Row:
     """Return the entries that the rows of a learner, and no others, have in common."""
-    return {"experiment": plan.experiment, "run": plan.run, "seed": plan.seed}
+    names = {"experiment": plan.experiment, "run": plan.run, "seed": plan.seed}
+    return {**names, "settings": plan.digest}
 
 
 def learn_until_end(experiment: Experiment, place: Path, plan: LearnerPlan, threads: int) -> None:

@@ -150,6 +150,12 @@ class LearnerPlan(NamedTuple):
     moves: int  # number of moves that it learns from
     every: int  # moves from one row to the next
 
+    @property
+    def digest(self) -> str:
+        """Twelve characters that identify all that the learner learns with."""
+        text = json.dumps(self.settings, sort_keys=True)
+        return sha256(text.encode()).hexdigest()[:12]
+
 
 @settings
 class Published:
@@ -208,9 +214,14 @@ class Experiment:
         """Yield the learners of all experiments, with the seeds 1, 2, ... one after the other."""
         for seed in range(1, repeats + 1):
             for experiment, plan in self.learners.items():
-                for run, own in plan.runs.items():
-                    learner = plan.settings_of(run, seed)
-                    yield LearnerPlan(experiment, run, seed, learner, own.moves, plan.every)
+                for run in plan.runs:
+                    yield self.learner_plan(experiment, run, seed)
+
+    def learner_plan(self, experiment: str, run: str, seed: int) -> LearnerPlan:
+        """Return a learner of an experiment."""
+        plan = self.learners[experiment]
+        learner, moves = plan.settings_of(run, seed), plan.runs[run].moves
+        return LearnerPlan(experiment, run, seed, learner, moves, plan.every)
 
     def check_network(self, name: Network) -> None:
         """Check that the installed network is the one of the settings.

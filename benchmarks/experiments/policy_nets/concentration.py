@@ -24,6 +24,7 @@ import pandas as pd
 from afterstate.agents.config import settings
 from afterstate.agents.game2048.values.policy_net import PRETRAINED, load
 from afterstate.agents.training.commands import markdown
+from afterstate.envs import durable_files
 from afterstate.envs.commands import parse, run_process
 from afterstate.envs.game2048 import rules
 from benchmarks.experiments.policy_nets.analysis import contributions, top_units
@@ -108,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rows = [row for case in cases for row in measure(*case)]
     args.out.mkdir(parents=True, exist_ok=True)
     text = "".join(json.dumps(row) + "\n" for row in rows)
-    (args.out / "concentration.jsonl").write_text(text, encoding="utf-8")
+    durable_files.write(args.out / "concentration.jsonl", text.encode())
     page = page_of(rows)
     (args.out / "concentration.md").write_text(page, encoding="utf-8")
     print(page)

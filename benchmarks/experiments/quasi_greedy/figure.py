@@ -24,6 +24,16 @@ DASHES = (0, (2, 1))
 MEASURES = {"greedy": "greedy play", "3-ply": "3-ply expectimax"}
 
 
+def _color(i: int) -> str:
+    """Return the color of a run by its place."""
+    return COLORS[i % len(COLORS)]
+
+
+def _marker(i: int) -> str:
+    """Return the marker of a run by its place: runs of the same color have different ones."""
+    return MARKERS[(i + i // len(COLORS)) % len(MARKERS)]
+
+
 def draw(experiment: Experiment, scale: Scale, curves: Curves, path: Path) -> None:
     """Draw the figure to a file, the same file for the same scores."""
     lines = 0.36 * len(experiment.runs)
@@ -88,14 +98,14 @@ def _draw_curve(
     means = [point.scores[measure].mean for point in points]
     spreads = [_known(point.scores[measure].interval) for point in points]
     if has_bars:
-        axes.errorbar(xs, means, spreads, fmt="none", color=COLORS[i], alpha=0.5, capsize=2)
+        axes.errorbar(xs, means, spreads, fmt="none", color=_color(i), alpha=0.5, capsize=2)
     else:
         low, high = ([m + s * d for m, d in zip(means, spreads, strict=True)] for s in (-1, 1))
-        axes.fill_between(xs, low, high, color=COLORS[i], alpha=0.12, linewidth=0)
+        axes.fill_between(xs, low, high, color=_color(i), alpha=0.12, linewidth=0)
     for x, point in zip(xs, points, strict=True):
         each = point.repeats[measure]
-        axes.plot([x] * len(each), each, ".", color=COLORS[i], alpha=0.4, markersize=4)
-    axes.plot(xs, means, color=COLORS[i], marker=MARKERS[i], markersize=5, linewidth=1.6)
+        axes.plot([x] * len(each), each, ".", color=_color(i), alpha=0.4, markersize=4)
+    axes.plot(xs, means, color=_color(i), marker=_marker(i), markersize=5, linewidth=1.6)
 
 
 def _known(interval: float) -> float:
@@ -133,8 +143,8 @@ def _draw_end(axes: Axes, i: int, point: Point, measure: str) -> None:
     """Draw the end of our run."""
     mean, interval, _ = point.scores[measure]
     low = max(mean - _known(interval), 0.5 * mean)  # a logarithmic axis has no 0
-    axes.plot([low, mean + _known(interval)], [i - 0.15] * 2, color=COLORS[i], linewidth=2)
-    axes.plot([mean], [i - 0.15], marker=MARKERS[i], color=COLORS[i], markersize=7)
+    axes.plot([low, mean + _known(interval)], [i - 0.15] * 2, color=_color(i), linewidth=2)
+    axes.plot([mean], [i - 0.15], marker=_marker(i), color=_color(i), markersize=7)
 
 
 def _draw_published(axes: Axes, i: int, score: Published) -> None:
@@ -142,17 +152,17 @@ def _draw_published(axes: Axes, i: int, score: Published) -> None:
     y = i + 0.18
     is_open = math.isinf(score.high)
     if not is_open:
-        axes.plot([score.low, score.high], [y, y], linestyle=DASHES, color=COLORS[i])
+        axes.plot([score.low, score.high], [y, y], linestyle=DASHES, color=_color(i))
     mark = score.low if is_open else score.mean
     if mark is not None:
-        marker = ">" if is_open else MARKERS[i]
-        axes.plot([mark], [y], color=COLORS[i], marker=marker, markersize=7, markerfacecolor="w")
+        marker = ">" if is_open else _marker(i)
+        axes.plot([mark], [y], color=_color(i), marker=marker, markersize=7, markerfacecolor="w")
 
 
 def _draw_legend(figure: Figure, experiment: Experiment, scale: Scale) -> None:
     """Draw the legend below the panels: colors of runs, and line styles of ours and the paper's."""
     handles = [
-        Line2D([], [], color=COLORS[i], marker=MARKERS[i], markersize=6, label=run.name)
+        Line2D([], [], color=_color(i), marker=_marker(i), markersize=6, label=run.name)
         for i, run in enumerate(experiment.runs)
     ]
     length = f"{short(experiment.length[experiment.axis])} {experiment.axis}"

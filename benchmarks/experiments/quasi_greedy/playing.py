@@ -95,6 +95,7 @@ def play(
         A row for each evaluation, the last one with the machine.
     """
     of_run = key(experiment, run, seed, plan.scale)
+    _load_kernels(experiment, run)
     progress = _Progress(experiment, run, seed, plan, threads)
     checkpoint = _Checkpoint(folder_of(folder, of_run, plan))
     rows = checkpoint.resume(progress)
@@ -111,10 +112,18 @@ def play(
                     rows.append({**of_run, **progress.evaluation(share)})
                     checkpoint.write(rows[-1], progress)
     except KeyboardInterrupt:
-        checkpoint.save(progress)
+        with uninterrupted():
+            checkpoint.save(progress)
         raise
     rows[-1]["machine"] = machine()
     return rows
+
+
+def _load_kernels(experiment: Experiment, run: Run) -> None:
+    """Play games as the run does: to compile takes no time of it."""
+    for options in (experiment.first_learner_of(run), experiment.learner_of(run)):
+        net = network(**experiment.network)
+        NTupleLearner(net, NTupleSettings(**options), seed=0).play(1)
 
 
 def folder_of(folder: Path, row: Row, plan: Plan) -> Path:
@@ -131,6 +140,7 @@ class _Checkpoint:
         self._held = FolderLock(folder)
         self._rows, self._learner = folder / "rows.jsonl", folder / "learner.npz"
         self._seconds = folder / "seconds.json"
+        self._seconds_at: dict[str, float] = {}  # by the number of moves at each save
         durable_files.remove_unfinished(folder.glob("*.part"))
 
     def resume(self, progress: _Progress) -> list[Row]:
@@ -141,7 +151,8 @@ class _Checkpoint:
         progress.load(self._learner)
         json_files.truncate(self._rows, "moves", progress.learner.n_moves)
         rows: list[Row] = json_files.rows(self._rows)
-        progress.seconds = json_files.read(self._seconds)["seconds"]
+        self._seconds_at = json_files.read(self._seconds)
+        progress.seconds = self._seconds_at[str(progress.learner.n_moves)]
         return rows
 
     def write(self, row: Row, progress: _Progress) -> None:
@@ -150,9 +161,9 @@ class _Checkpoint:
         self.save(progress)
 
     def save(self, progress: _Progress) -> None:
-        """Save the learner; the seconds come first, since no learner is without them."""
-        seconds = json.dumps({"seconds": progress.seconds})
-        durable_files.write(self._seconds, seconds.encode())
+        """Save the learner; the seconds come first, with those of the learner that is there."""
+        self._seconds_at[str(progress.learner.n_moves)] = progress.seconds
+        durable_files.write(self._seconds, json.dumps(self._seconds_at).encode())
         progress.learner.save(self._learner)
 
 

@@ -40,30 +40,37 @@ class Order(NamedTuple):
     def agrees(self) -> bool | None:
         """True if our runs have the same order, or do not differ significantly either.
 
-        None if one of them was not measured.
+        None if one of them was not measured, or their difference has no interval to tell.
         """
         better, worse = self.scores
         if better is None or worse is None:
             return None
-        return better.mean > worse.mean if self.differs else not self.is_significant
+        if self.differs:
+            return better.mean > worse.mean
+        return None if self.is_significant is None else not self.is_significant
 
     @property
-    def is_significant(self) -> bool:
-        """True if the 95% interval of our difference is on one side of zero."""
+    def is_significant(self) -> bool | None:
+        """True if the 95% interval of our difference is on one side of zero.
+
+        None if one of them was not measured, or their difference has no interval.
+        """
         better, worse = self.scores
         if better is None or worse is None:
-            return False
+            return None
         apart = difference(better, worse)
-        return abs(apart.mean) > apart.interval
+        return None if math.isnan(apart.interval) else abs(apart.mean) > apart.interval
 
     def verdict(self) -> str:
         """Return the verdict in words."""
-        if self.agrees is None:
+        if None in self.scores:
             return "not measured"
-        if not self.differs:
-            return "no significant difference" if self.agrees else "a significant difference"
-        order = "same" if self.agrees else "opposite"
-        return f"{order}, {'significant' if self.is_significant else 'not significant'}"
+        words = {None: "no interval", True: "significant", False: "not significant"}
+        if self.differs:
+            order = "same" if self.agrees else "opposite"
+            return f"{order}, {words[self.is_significant]}"
+        words |= {True: "a significant difference", False: "no significant difference"}
+        return words[self.is_significant]
 
 
 def orders_of_scores(

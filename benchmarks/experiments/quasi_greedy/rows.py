@@ -57,6 +57,20 @@ def is_finished(rows: list[Row], experiment: Experiment, run: Run, seed: int, pl
     )
 
 
+def has_more_games(
+    rows: list[Row], experiment: Experiment, run: Run, seed: int, plan: Plan
+) -> bool:
+    """Return True if a row of a run has more games than the plan, which would replace it."""
+    of_run = key(experiment, run, seed, plan.scale)
+    own = [row for row in rows if _same_run(row, of_run)]
+    return any(
+        row[measure]["n_games"] > plan.games_at(row["share"]).get(measure, 0)
+        for row in own
+        for measure in DEPTHS
+        if measure in row
+    )
+
+
 def largest_scale(rows: list[Row], experiment: Experiment) -> Scale | None:
     """Return the largest scale of runs on the paper's axis, or else on another; None without runs.
 

@@ -182,7 +182,7 @@ def missing(experiment: Experiment, plan: Plan, args: Args, path: Path) -> list[
     """Return the runs without rows, seed after seed, those with most search first.
 
     Raises:
-        ValueError: `--only` has the name of no run.
+        ValueError: `--only` has the name of no run, or the rows have more games than the plan.
     """
     played = json_files.rows(path)
     runs = {run.name: run for run in experiment.runs}
@@ -190,6 +190,16 @@ def missing(experiment: Experiment, plan: Plan, args: Args, path: Path) -> list[
     seeds = range(1, args.repeats + 1)
     every = [Task(experiment, runs[name], seed, plan) for seed in seeds for name in names]
     tasks = [task for task in every if not rows.is_finished(played, *task)]
+    for task in every:
+        if task not in tasks:  # a kill may have left the checkpoint of a run that has ended
+            of_run = playing.key(experiment, task.run, task.seed, plan.scale)
+            folder = playing.folder_of(args.out / IN_PROGRESS, of_run, plan)
+            shutil.rmtree(folder, ignore_errors=True)
+        elif rows.has_more_games(played, *task):
+            raise ValueError(
+                f"{path} has more games of {task.run.name!r}, seed {task.seed}, than asked for: "
+                "give as many, or another folder with --out"
+            )
     print(f"{experiment.name}, {plan.scale} per run: {len(tasks)} of {len(every)} runs are missing")
     return sorted(tasks, key=lambda task: (task.seed, -_search_share(task)))
 

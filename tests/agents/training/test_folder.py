@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import math
 import shutil
 import subprocess
@@ -123,3 +124,11 @@ def test_a_lock_is_released_once(tmp_path: Path) -> None:
     code = f"from afterstate.agents.training.folder import *; FolderLock(Path({str(tmp_path)!r}))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "another process writes to" in run.stderr
+
+
+def test_rows_have_null_for_what_json_has_not(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run", False, ())
+    folder.open({}, "n_moves", 0)
+    folder.add_row({"n_moves": 1, "inner": {"searched": math.inf}, "values": [math.nan, 2.0]})
+    text = (tmp_path / "run" / "rows.jsonl").read_text()
+    assert json.loads(text) == {"n_moves": 1, "inner": {"searched": None}, "values": [None, 2.0]}

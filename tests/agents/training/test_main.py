@@ -534,7 +534,7 @@ def test_numbers_of_moves_may_be_powers_of_ten_and_options_have_defaults() -> No
     _, options = parse(["ntuple", "--out", "run", "--moves", "1.5e3", "--evaluate-every", "2e2"])
     assert (options.amount, options.evaluate_every) == (1_500, 200)
     _, options = parse(["ntuple", "--out", "run", "--hours", "2"])
-    assert (options.amount, options.hours, options.threads, options.resume) == (None, 2.0, 1, False)
+    assert (options.amount, options.hours, options.resume) == (None, 2.0, False)
     assert options.evaluate_every == 1e9
     assert evaluation_games("1:1000,3:10") == {1: 1000, 3: 10}
     assert evaluation_games(None) == {}

@@ -100,15 +100,24 @@ if __name__ == "__main__":
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="sends a signal to processes")
-@pytest.mark.parametrize("again", [False, True], ids=["once", "twice"])
-def test_interrupted_calls_save_unless_interrupted_again(tmp_path: Path, again: bool) -> None:
+@pytest.mark.parametrize(
+    ("number", "again"),
+    [(signal.SIGINT, False), (signal.SIGINT, True), (signal.SIGTERM, False)],
+    ids=["once", "twice", "terminated"],
+)
+def test_interrupted_calls_save_unless_interrupted_again(
+    tmp_path: Path, number: signal.Signals, again: bool
+) -> None:
     (tmp_path / "saving.py").write_text(SAVING)
     command, pipe = [sys.executable, "saving.py", "30" if again else "1"], subprocess.PIPE
     options: dict[str, Any] = {"start_new_session": True, "stdout": pipe, "stderr": pipe}
     with subprocess.Popen(command, cwd=tmp_path, text=True, **options) as starter:
         assert starter.stdout and starter.stderr
         assert {starter.stdout.readline() for _ in range(2)} == {"begun 0\n", "begun 1\n"}
-        os.killpg(starter.pid, signal.SIGINT)
+        if number == signal.SIGINT:
+            os.killpg(starter.pid, number)  # as a terminal does
+        else:
+            starter.send_signal(number)
         assert starter.stderr.readline() == "interrupted: other processes are saving\n"
         if again:
             time.sleep(1)

@@ -400,7 +400,7 @@ def test_earlier_names_of_settings_are_refused_with_the_known_ones() -> None:
 
 def test_settings_are_given_by_name() -> None:
     made = agents.find("mc,playouts=20,likelihood_power=0", seed=1)
-    with_net = agents.make("daihinmin-mc-rank", playouts=20, likelihood_power=0)
+    with_net: Any = agents.make("daihinmin-mc-rank", playouts=20, likelihood_power=0)
     settings = MonteCarloSettings(likelihood_power=0.0)
     assert made._settings == with_net._settings == settings
     assert made._parameters == MonteCarloAgent(20, settings=settings)._parameters

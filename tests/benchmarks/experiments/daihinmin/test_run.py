@@ -444,6 +444,8 @@ def test_a_file_has_draws_of_the_same_players_only(
     for others in ({name: name for name in NAMES}, players | {"net": nn.Linear(2, 2)}):
         with pytest.raises(ValueError, match="other players"):
             run.play(EXPERIMENT, others, 3, path)
+    with pytest.raises(ValueError, match="another number of sets than 3"):
+        run.play(replace(EXPERIMENT, sets=3), players, 3, path)
     assert path.read_text() == complete
     path.write_text("")
     json_files.append(path, two_sets(0))  # rows of earlier versions do not name their players
@@ -470,6 +472,7 @@ def test_a_file_has_draws_of_the_same_players_only(
         (["other", "play", "--runs", "runs", "--self-play", "typo"], "there is no file typo"),
         (["other", "play", "--runs", "runs", "--self-play", "tiny.json"], "is not a network"),
         (["tiny", "draw"], "has no draws"),
+        (["tiny", "draw", "--repeats", "2"], "--repeats has no effect with draw without --runs"),
     ],
 )
 def test_wrong_arguments_are_refused(
@@ -486,6 +489,19 @@ def test_wrong_arguments_are_refused(
         exit_code(run.main, arguments)
     assert caught.value.code == 2 and noun in capsys.readouterr().err
     assert not (tiny / "results").exists()
+
+
+def test_a_short_run_does_not_replace_the_rows_of_a_longer_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    longer, shorter = ([{"generation": 1, "iterations": n}] for n in (5, 4))
+    copy, rows = tmp_path / "tiny.training.json", tmp_path / "small" / "rows.jsonl"
+    copy.write_text(json.dumps({"small": longer}))
+    json_files.append(rows, shorter)
+    assert run.training_rows(EXPERIMENT, tmp_path, copy, 1)["small"] == longer
+    assert "keeps the rows of small" in capsys.readouterr().out
+    json_files.append(rows, longer)
+    assert run.training_rows(EXPERIMENT, tmp_path, copy, 1)["small"] == [*shorter, *longer]
 
 
 def test_drawing_needs_the_rows_of_training(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:

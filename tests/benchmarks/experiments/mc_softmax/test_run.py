@@ -525,7 +525,8 @@ def test_results_of_learners_include_those_that_diverged(
     tiny: Tiny, figures: dict[str, Any]
 ) -> None:
     calm, wild = (
-        {"experiment": "experiment 1", "run": name, "seed": 1} for name in ("calm", "wild")
+        run.key_of(tiny.experiment.learner_plan("experiment 1", name, 1))
+        for name in ("calm", "wild")
     )
     first, second = (
         {"mean": mean, "interval": mean / 10, "n_games": 1000} for mean in (1_500.0, 2_500.0)
@@ -540,6 +541,8 @@ def test_results_of_learners_include_those_that_diverged(
             {**calm, "n_moves": 2_000, "search_play": first},
             {**wild, "n_moves": 50, "seconds": 3, "diverged": {"searched": 1e9}},
             {**wild, "experiment": "another", "n_moves": 7, "seconds": 3},
+            {**calm, "settings": "0" * 12, "n_moves": 9_000, "1-ply": second, **more},
+            {**calm, "run": "gone", "n_moves": 9_000, "1-ply": second, **more},
         ],
         "learning",
     )
@@ -568,6 +571,17 @@ def test_scores_are_of_the_games_of_the_last_moves() -> None:
     assert report.scores(evaluations, 1_000) == [(1_000, 100.0), (2_000, 250.0), (3_000, 400.0)]
     assert report.scores(evaluations, 5_000) == report.scores(evaluations, None)
     assert report.scores([{"n_moves": 5, "n_games": 0, "mean_score": None}], 10) == []
+
+
+def test_scores_after_a_thousand_games_are_of_the_last_thousand() -> None:
+    """Of 1,000 games with 100 points each, then 500 with 300."""
+    rows = [
+        {"n_moves": 1_000, "n_games": 1_000, "mean_score": 100.0},
+        {"n_moves": 2_000, "n_games": 1_500, "mean_score": 200.0},
+    ]
+    assert report.scores(rows, 1_000) == [(1_000, 100.0), (2_000, 200.0)]
+    assert report._lately(1_000, rows[:1]) == "last 1,000 moves"
+    assert report._lately(1_000, rows) == "last 1,000 moves, or 1,000 games from then on"
 
 
 def test_intervals_of_few_games_are_not_shown(tiny: Tiny, figures: dict[str, Any]) -> None:
@@ -607,8 +621,8 @@ def test_a_report_has_the_sections_with_rows(
     assert titles == [*heads, "Readings"]
     tiny.scores([float(n) for n in range(10)])
     tiny.regrets([1.0, 2.0, 3.0])
-    row = {"experiment": "experiment 1", "run": "calm", "seed": 1, "n_moves": 7, "seconds": 3}
-    tiny.write([row], "learning")
+    of_run = run.key_of(tiny.experiment.learner_plan("experiment 1", "calm", 1))
+    tiny.write([{**of_run, "n_moves": 7, "seconds": 3}], "learning")
     tiny.main("report")
     text = path.read_text(encoding="utf-8")
     assert re.findall("^#+ (.*)", text, re.MULTILINE) == [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import errno
 import json
 import math
 import os
@@ -10,6 +11,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -181,6 +183,12 @@ def test_orders_of_a_table_made_by_hand() -> None:
     assert report.counts(pairs).startswith("3 of 5 pairs of runs")
     assert "of the 1 pairs that differ significantly here, 1" in report.counts(pairs)
     assert "Of 1 pairs whose published intervals overlap, 0 have no" in report.counts(pairs)
+    mixed = {**ours, "b": Estimate(5, 1, runs=3)}  # no interval against one run's games
+    pairs = list(report.orders_of_scores("greedy", 1, published, mixed))
+    verdicts = {order.better: order.verdict() for order in pairs if order.worse == "b"}
+    assert verdicts == {"a": "same, no interval", "c": "no interval", "d": "same, no interval"}
+    assert "of the 0 pairs that differ significantly" in report.counts(pairs)
+    assert "published intervals overlap" not in report.counts(pairs)
     near = {**ours, "c": Estimate(6, 1)}
     pairs = list(report.orders_of_scores("greedy", 1, published, near))
     verdicts = {order.worse: order.verdict() for order in pairs if order.better == "c"}
@@ -357,6 +365,85 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_had_not(
     for made in (*whole, *rest):
         made.pop("seconds")
     assert rest == whole
+
+
+def test_seconds_go_with_the_learner_that_was_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk is full after the first save."""
+    experiment, saves = tiny("search"), []
+    plan = playing.make_plan(experiment, Scale("seconds", 0.4), 2, GAMES)
+    task = (experiment, experiment.run("greedy only"), 1, plan, 1, tmp_path)
+    save = NTupleLearner.save
+
+    def once(learner: NTupleLearner, path: Path) -> None:
+        saves.append(learner.n_moves)
+        if len(saves) == 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        save(learner, path)
+
+    monkeypatch.setattr(NTupleLearner, "save", once)
+    with pytest.raises(OSError, match="No space"):
+        playing.play(*task)
+    first, second = playing.play(*task)
+    assert first["moves"] == saves[0] < second["moves"]
+    assert 0.2 <= first["seconds"] < 0.4 <= second["seconds"]
+
+
+def test_compiling_takes_no_time_of_a_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    experiment, games = tiny("search"), []
+    plan = playing.make_plan(experiment, Scale("seconds", 0.1), 1, GAMES)
+    play, clock = NTupleLearner.play, time.process_time
+    compiled: set[float] = set()
+
+    def slow_at_first(learner: NTupleLearner, n_moves: float) -> Any:
+        games.append(learner.settings.search_share)
+        if games[-1] not in compiled:
+            compiled.add(games[-1])
+            end = clock() + 1
+            while clock() < end:
+                pass
+        return play(learner, n_moves)
+
+    monkeypatch.setattr(NTupleLearner, "play", slow_at_first)
+    each = experiment.run("search after 12 h")
+    *_, last = playing.play(experiment, each, 1, plan, 1, tmp_path)
+    assert len(compiled) == 2 and last["seconds"] < 1
+
+
+def test_rows_of_more_games_are_not_replaced(tmp_path: Path) -> None:
+    smoke("restart", tmp_path, "--only", "restart", "--moves", "2000")
+    before = (tmp_path / "restart.jsonl").read_bytes()
+    few = replace(run.Args("restart", moves=2000, only=("restart",), repeats=1), out=tmp_path)
+    experiment = settings.read("restart").with_tuples(run.SMALL)
+    plan = playing.make_plan(experiment, Scale("moves", 2000.0), 4, {"greedy": 2, "3-ply": 0})
+    with pytest.raises(ValueError, match="has more games of 'restart', seed 1"):
+        run.missing(experiment, plan, few, tmp_path / "restart.jsonl")
+    assert (tmp_path / "restart.jsonl").read_bytes() == before
+
+
+def test_the_checkpoint_of_a_run_that_has_ended_is_removed(tmp_path: Path) -> None:
+    """A kill may leave it."""
+    smoke("restart", tmp_path, "--only", "restart", "--moves", "2000")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run.shutil, "rmtree", lambda *_, **__: None)
+        smoke("restart", tmp_path, "--only", "no restart", "--moves", "2000")
+    assert (tmp_path / run.IN_PROGRESS).exists()
+    smoke("restart", tmp_path, "--only", "no restart", "--moves", "2000")
+    assert not (tmp_path / run.IN_PROGRESS).exists()
+
+
+def test_more_runs_than_colors_are_drawn(tmp_path: Path) -> None:
+    experiment = tiny("epsilon")
+    names = [f"run {i}" for i in range(11)]
+    many = replace(experiment, runs=tuple(replace(experiment.runs[0], name=n) for n in names))
+    ends = [
+        point(share, 1e6 * share, 300)._replace(repeats={"greedy": [300]}) for share in (0.5, 1)
+    ]
+    figure.draw(many, SCALE, dict.fromkeys(names, ends), tmp_path / "many.svg")
+    assert (tmp_path / "many.svg").stat().st_size > 0
+    looks = {(figure._color(i), figure._marker(i)) for i in range(64)}
+    assert len(looks) == 64
 
 
 def test_several_threads_learn_in_a_run(tmp_path: Path) -> None:
