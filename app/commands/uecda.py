@@ -16,6 +16,7 @@ from afterstate.commands.options import Join, Serve
 from afterstate.commands.seats import player_of_daihinmin
 from afterstate.envs.commands import print_error
 from afterstate.envs.daihinmin.rules import N_PLAYERS
+from afterstate.envs.daihinmin.uecda.asking import PlayerError
 from afterstate.envs.daihinmin.uecda.client import play_match
 from afterstate.envs.daihinmin.uecda.server import Server
 from afterstate.envs.daihinmin.uecda.settings import ServerSettings
@@ -102,7 +103,7 @@ def join(options: Join) -> int:
         return 1
     except (socket.gaierror, UnicodeError) as error:
         raise ValueError(_unknown_host(options.host, error)) from error
-    except (OSError, ProtocolError) as error:
+    except (OSError, PlayerError, ProtocolError) as error:
         print_error(error)
         return 1
     except KeyboardInterrupt:

@@ -10,15 +10,17 @@ from __future__ import annotations
 import logging
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
 from afterstate.envs.daihinmin import plays
 from afterstate.envs.daihinmin.arguments import check_turn
-from afterstate.envs.daihinmin.players import Player, returned
+from afterstate.envs.daihinmin.players import Player
+from afterstate.envs.daihinmin.records.recording import ILLEGAL
 from afterstate.envs.daihinmin.rules import ACCEPTED, N_PLAYERS, REFUSED, Game
 from afterstate.envs.daihinmin.uecda import tables
+from afterstate.envs.daihinmin.uecda.asking import AskedPlayer
 from afterstate.envs.daihinmin.uecda.settings import SILENCE_SECONDS
 from afterstate.envs.daihinmin.uecda.tables import ProtocolError, Refusal, Table
 from afterstate.envs.daihinmin.uecda.watching import Watcher
@@ -126,13 +128,15 @@ def play_match(
 
     Raises:
         OSError: the server cannot be reached, refused the client, hung up, or fell silent.
+        PlayerError: the player failed.
         ProtocolError: the server does not follow the protocol or the rules.
     """
+    asked = AskedPlayer(player, name)
     with _connect(address) as connected:
         connection = Connection(connected, seconds)
         watcher = Watcher(_join(connection, name))
         LOGGER.info("player %d, waiting for the others", watcher.viewer)
-        while _play_game(connection, watcher, player) != tables.MATCH_OVER:
+        while _play_game(connection, watcher, asked) != tables.MATCH_OVER:
             pass
     return Result(watcher.viewer, int(watcher.view["number"]), watcher.points)
 
@@ -174,14 +178,12 @@ def _join(connection: Connection, name: str) -> int:
     return number
 
 
-def _play_game(connection: Connection, watcher: Watcher, player: Player) -> int:
+def _play_game(connection: Connection, watcher: Watcher, player: AskedPlayer) -> int:
     """Play one game; return the server's last number."""
     watcher.start(connection.table())
     n = int(watcher.view["to_give"])
     if n:
-        seen = _seen(watcher)
-        gift = returned(_ask(lambda: player.give(seen, n)), "give")
-        connection.send(tables.gift_table(gift))
+        connection.send(tables.gift_table(player.give(_seen(watcher), n)))
     end = tables.MORE
     while end == tables.MORE:
         play = None
@@ -196,25 +198,16 @@ def _play_game(connection: Connection, watcher: Watcher, player: Player) -> int:
     return end
 
 
-def _submit(connection: Connection, watcher: Watcher, player: Player) -> int:
+def _submit(connection: Connection, watcher: Watcher, player: AskedPlayer) -> int:
     """Submit a play of the player; return the play, `plays.PASS` if the server refused it."""
-    seen = _seen(watcher)
-    play = returned(_ask(lambda: player.choose(seen)), "choose")
-    connection.send(tables.play_table(play, tables.lone_joker_cell(watcher.view)))
+    play = player.choose(_seen(watcher))
+    connection.send(tables.submitted_table(play, watcher.view))
     answer = connection.number("the answer to a play", (ACCEPTED, REFUSED))
-    if answer == REFUSED and play != plays.PASS:
+    if answer == ACCEPTED and play != ILLEGAL:
+        return play
+    if play not in (ILLEGAL, plays.PASS):
         LOGGER.warning("the server refused %s", plays.text(play))
-        return plays.PASS
-    return play
-
-
-def _ask(choice: Callable[[], int]) -> int:
-    """Return a choice of the player; an error of the player is logged with its traceback."""
-    try:
-        return choice()
-    except Exception:
-        LOGGER.exception("the player failed")
-        raise
+    return plays.PASS
 
 
 def _seen(watcher: Watcher) -> Game:

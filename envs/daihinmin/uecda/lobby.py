@@ -3,7 +3,8 @@
 A client sends its profile as soon as it is connected. So the server reads it when it accepts the
 connection, and only connections without a profile wait. They cannot keep others out: one that is
 silent makes room for a new one of its address, and if there are too many in all, the address that
-has most of them loses its oldest.
+has most of them loses its oldest. Clients whose profile has arrived keep their places until they
+get seats, so further ones are refused if there are too many.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ import math
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from typing import Any
 
 from afterstate.envs.daihinmin.uecda import tables
 from afterstate.envs.daihinmin.uecda.journal import Journal
-from afterstate.envs.daihinmin.uecda.settings import ServerSettings
+from afterstate.envs.daihinmin.uecda.settings import N_SEATS, ServerSettings
 from afterstate.envs.daihinmin.uecda.tables import Refusal, Table
 
 PATIENCE_SECONDS = 0.1
@@ -35,6 +37,11 @@ MANY_ARRIVALS = 30
 """Maximum number of connections in a period from an address whose first client gets a seat soon.
 
 One client that tries again every 10 milliseconds opens fewer.
+"""
+SPARE_CLIENTS = 5
+"""Maximum number of clients of an address that wait for a seat, beyond those that may get one.
+
+A client that is cut off and tries again counts twice for a time.
 """
 FLOOD_SECONDS = 5.0
 """Time for which an address gets no seats after it has opened too many connections."""
@@ -113,6 +120,7 @@ class Lobby:
     Args:
         settings: limits of time and number.
         journal: gets an event for connections that are refused.
+        seating: the clients that sent their profile and wait for a seat, with their addresses.
         check_open: raises Refused if no client can get a seat.
         admit: takes over the connection of a client that sent its profile: called with connection,
             profile and address (host, and host with port); raises Refused.
@@ -122,11 +130,12 @@ class Lobby:
         self,
         settings: ServerSettings,
         journal: Journal,
+        seating: Mapping[Any, str],
         check_open: Callable[[], object],
         admit: Callable[[socket.socket, Table, str, str], None],
     ) -> None:
         self._settings, self._journal = settings, journal
-        self._check_open, self._admit = check_open, admit
+        self._seating, self._check_open, self._admit = seating, check_open, admit
         self._listener: socket.socket | None = None
         self._waiting: dict[str, dict[Waiting, None]] = {}
         self._n_waiting = 0
@@ -263,22 +272,44 @@ class Lobby:
         if self._flooded.get(host, -math.inf) > time.monotonic() - FLOOD_SECONDS:
             raise Refused(Refusal.ADDRESS, "came when its address opened too many connections")
 
+    def check_crowd(self, host: str) -> None:
+        """Close a silent connection if there are too many for one more client with a profile.
+
+        Raises:
+            Refused: too many clients of its address or in all wait for a seat.
+        """
+        n_own = list(self._seating.values()).count(host)
+        if n_own >= min(self._settings.seats_per_address, N_SEATS) + SPARE_CLIENTS:
+            raise Refused(Refusal.ADDRESS, "came when too many of its address waited for a seat")
+        if self._is_full():
+            if not self._waiting:
+                raise Refused(Refusal.CROWD, "came when there were too many")
+            self._evict(max(self._waiting.values(), key=len))
+
+    def _is_full(self) -> bool:
+        """Return True if there are as many connections without a seat as there may be."""
+        return self._n_waiting + len(self._seating) >= self._settings.connections
+
+    def _evict(self, queue: Mapping[Waiting, None]) -> None:
+        """Close the oldest of some silent connections."""
+        oldest = next(iter(queue))
+        self._forget(oldest)
+        self._refuse(oldest, Refused(Refusal.CROWD, "was silent when there were too many"))
+
     def _make_room(self, host: str) -> None:
         """Close a silent connection if there are too many for another one of an address.
 
         Raises:
             Refused: the new one is one too many.
         """
-        own, settings = self._waiting.get(host, {}), self._settings
-        is_full = self._n_waiting >= settings.connections
-        if not is_full and len(own) < settings.connections_per_address:
+        own, is_full = self._waiting.get(host, {}), self._is_full()
+        if not is_full and len(own) < self._settings.connections_per_address:
             return
-        queue = max(self._waiting.values(), key=len) if is_full else own
-        oldest = next(iter(queue))
-        is_new = time.monotonic() - oldest.since < PATIENCE_SECONDS
-        if not is_new or (is_full and len(queue) > len(own)):
-            self._forget(oldest)
-            self._refuse(oldest, Refused(Refusal.CROWD, "was silent when there were too many"))
+        queue = max(self._waiting.values(), key=len, default=own) if is_full else own
+        recent = time.monotonic() - PATIENCE_SECONDS
+        is_old = bool(queue) and next(iter(queue)).since <= recent
+        if is_old or (is_full and len(queue) > len(own)):
+            self._evict(queue)
         elif is_full:
             raise Refused(Refusal.CROWD, "came when there were too many")
 

@@ -7,7 +7,6 @@ exchange, which the rules punish by taking its strongest ones; unless a built-in
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 import time
 from collections.abc import Callable
@@ -15,20 +14,20 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from afterstate.envs.daihinmin.players import Player, returned
+from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.rules import Game
+from afterstate.envs.daihinmin.uecda.asking import AskedPlayer, PlayerError
 from afterstate.envs.daihinmin.uecda.tables import (
     SHAPE,
     TABLE_BYTES,
     Table,
     from_bytes,
     gift_table,
-    lone_joker_cell,
-    play_table,
+    submitted_table,
 )
 from afterstate.envs.daihinmin.views import view
+from afterstate.envs.messages import shown
 
-LOGGER = logging.getLogger(__name__)
 MAX_UNREAD = 1 << 20
 """Limit of bytes that a client has not read yet: about 10 games."""
 MAX_EARLY = 4 * TABLE_BYTES
@@ -44,11 +43,26 @@ class Stream(asyncio.StreamReader):
 
     Attributes:
         n_bytes: number of bytes that came so far.
-        ended: whether it will send nothing more; what it sent before may still be unread.
     """
 
     n_bytes = 0
-    ended = False
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(limit)
+        self._end = asyncio.Event()
+
+    @property
+    def ended(self) -> bool:
+        """Return True if it will send nothing more; what it sent before may still be unread."""
+        return self._end.is_set()
+
+    async def stays(self, seconds: float) -> bool:
+        """Return True after a time, or False as soon as the client will send nothing more."""
+        try:
+            await asyncio.wait_for(self._end.wait(), seconds)
+        except asyncio.TimeoutError:
+            return True
+        return False
 
     def feed_data(self, data: Any) -> None:
         """Count what comes."""
@@ -57,8 +71,13 @@ class Stream(asyncio.StreamReader):
 
     def feed_eof(self) -> None:
         """Note that the client will send nothing more."""
-        self.ended = True
+        self._end.set()
         super().feed_eof()
+
+    def set_exception(self, exc: Exception) -> None:
+        """Note that the connection failed."""
+        self._end.set()
+        super().set_exception(exc)
 
 
 async def open_stream(connection: socket.socket) -> tuple[Stream, asyncio.StreamWriter]:
@@ -286,7 +305,7 @@ class PlayerSeat:
     ) -> None:
         self.name = name
         self.gone = False
-        self._player = player
+        self._player = AskedPlayer(player, name)
         self._number = number
         self._on_gone = on_gone
 
@@ -302,15 +321,12 @@ class PlayerSeat:
     async def give(self, game: Game) -> Table:
         """Return the cards that the player gives away."""
         seen, n = view(game, self._number), int(game["to_give"])
-        return await self._ask(lambda: gift_table(returned(self._player.give(seen, n), "give")))
+        return await self._ask(lambda: gift_table(self._player.give(seen, n)))
 
     async def play(self, game: Game) -> Table:
         """Return the play that the player chooses."""
         seen = view(game, self._number)
-        cell = lone_joker_cell(game)
-        return await self._ask(
-            lambda: play_table(returned(self._player.choose(seen), "choose"), cell)
-        )
+        return await self._ask(lambda: submitted_table(self._player.choose(seen), game))
 
     async def _ask(self, answer: Callable[[], Table]) -> Table:
         """Return the player's answer. A player that raises is gone, and its seat passes."""
@@ -318,8 +334,7 @@ class PlayerSeat:
         if not self.gone:
             try:
                 return answer()
-            except Exception as error:
-                LOGGER.exception("the player %r failed", self.name)
+            except PlayerError as error:
                 self.gone = True
-                self._on_gone(f"raised {error!r}")
+                self._on_gone(f"raised {shown(error.__cause__)}")
         return np.zeros(SHAPE, np.int32)

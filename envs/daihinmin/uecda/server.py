@@ -28,9 +28,9 @@ from afterstate.envs.daihinmin.uecda import tables
 from afterstate.envs.daihinmin.uecda.hosting import HostedMatch, NamedPlayer, Score
 from afterstate.envs.daihinmin.uecda.journal import Journal
 from afterstate.envs.daihinmin.uecda.lobby import Lobby, Refused
-from afterstate.envs.daihinmin.uecda.seats import Client, open_stream
+from afterstate.envs.daihinmin.uecda.seats import Client, Stream, open_stream
 from afterstate.envs.daihinmin.uecda.settings import ServerSettings, check
-from afterstate.envs.daihinmin.uecda.tables import Table
+from afterstate.envs.daihinmin.uecda.tables import Refusal, Table
 from afterstate.envs.daihinmin.views import view
 from afterstate.envs.words import draw_word
 
@@ -45,6 +45,12 @@ def _compile_checks() -> None:
     game = new_match(0)
     first_game(game, *check_opening({}))
     check_turn(view(game, int(game["turn"])))
+
+
+async def _watch(reader: Stream, seconds: float) -> None:
+    """Wait for a time; raise Refused as soon as the client hangs up."""
+    if not await reader.stays(seconds):
+        raise Refused(Refusal.NO_PROFILE, "hung up before it got a seat")
 
 
 class Server:
@@ -78,8 +84,10 @@ class Server:
         self._title = self.settings.match or f"{now}_{secrets.token_hex(3)}"
         self._own, self._replacements = own, replacements
         self._journal = Journal(self.settings.log, self.settings.events)
-        self._lobby = Lobby(self.settings, self._journal, self._check_open, self._admit)
         self._seating: dict[asyncio.Task[None], str] = {}
+        self._lobby = Lobby(
+            self.settings, self._journal, self._seating, self._check_open, self._admit
+        )
         self._metrics_timer: asyncio.TimerHandle | None = None
         self.n_cut_short = 0
         self._match = self._new_match()
@@ -182,6 +190,7 @@ class Server:
             Refused: it gets no seat.
         """
         name = self._match.check(profile, host)
+        self._lobby.check_crowd(host)
         shares = host in self._seating.values() or self._match.n_clients(host) > 0
         seating = asyncio.ensure_future(self._seat(connection, name, host, address, shares))
         self._seating[seating] = host
@@ -197,9 +206,9 @@ class Server:
         """
         reader, writer = await open_stream(connection)
         try:
-            await asyncio.sleep(WATCH_SECONDS)
+            await _watch(reader, WATCH_SECONDS)
             if shares or self._lobby.has_many(host):
-                await asyncio.sleep(self.settings.sharing_seconds)
+                await _watch(reader, self.settings.sharing_seconds)
             self._lobby.check_rate(host)
             self._match.take_seat(Client(reader, writer, name, host, address))
         except Refused as refused:

@@ -53,10 +53,10 @@ class ServerSettings:
     wait_seconds: float = 0.0
     """Time limit for all seats to be filled, in seconds; 0: none."""
     connections: int = 512
-    """Maximum number of connections that have not sent their profile yet."""
+    """Maximum number of connections that have no seat yet."""
     connections_per_address: int = 32
-    """The same for one address; further connections of the address take the places of its oldest
-    ones."""
+    """Maximum number of connections of one address that have not sent their profile yet; further
+    ones take the places of its oldest."""
     seats_per_address: int = N_SEATS
     """Maximum number of clients of one address in a match."""
     sharing_seconds: float = 0.5

@@ -69,7 +69,7 @@ REASONS = {
     Refusal.FULL: "all seats are taken",
     Refusal.PROTOCOL: f"it speaks protocol {PROTOCOL} only",
     Refusal.NO_PROFILE: "it got no profile in time",
-    Refusal.CROWD: "too many connections wait",
+    Refusal.CROWD: "too many connections wait for a seat",
     Refusal.ADDRESS: "it accepts no more clients of this address",
 }
 """The reasons in words, as the end of a sentence about the server."""
@@ -209,6 +209,17 @@ def play_table(play: int, joker: Cell | None = None) -> Table:
         table[joker] = 2
     else:
         table[:_CARD_ROWS] = _CELLS[play]
+    return table
+
+
+def submitted_table(play: int, game: Game) -> Table:
+    """Return the table by which a client submits a play.
+
+    That of `ILLEGAL` has a card in a cell that cannot hold one, so that the server counts it.
+    """
+    table = play_table(max(play, PASS), lone_joker_cell(game))
+    if play == ILLEGAL:
+        table[0, 0] = 1
     return table
 
 

@@ -46,7 +46,8 @@ DEALT = {N_CARDS // N_PLAYERS, N_CARDS // N_PLAYERS + 1}
 class Watcher:
     """One client's view of a match.
 
-    Its methods raise ProtocolError for tables that contradict the rules or each other.
+    Its methods raise ProtocolError for tables that contradict the rules or each other. Only another
+    lock is followed.
 
     Args:
         viewer: number of the client.
@@ -166,9 +167,18 @@ class Watcher:
         self._expect("left", state.left, view["left"].tolist())
         self._expect("hand", cards.text(hand), cards.text(view["hands"][self.viewer]))
         self._expect("the viewer's turn", state.is_mine, state.player == self.viewer)
-        if state.lock != view["lock"]:  # the competition's server locks after some illegal plays
-            LOGGER.warning("the server sent lock %d, by the rules it is another", state.lock)
+        if state.lock != view["lock"]:
+            self._follow_lock(state)
         return state.is_mine
+
+    def _follow_lock(self, state: State) -> None:
+        """Take the server's lock into the view, because the server tests plays by it.
+
+        An empty field and a lone joker have no suit to lock.
+        """
+        view = self.view
+        LOGGER.warning("the server sent lock %d, by the rules it is %d", state.lock, view["lock"])
+        view["lock"] = state.lock and view["field"] not in (PASS, LONE_JOKER)
 
     def _check_state(self, state: State) -> None:
         """Raise ProtocolError if another player is in turn, or the seats are others."""

@@ -8,6 +8,7 @@ import json
 import math
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -426,7 +427,7 @@ def test_the_checkpoint_of_a_run_that_has_ended_is_removed(tmp_path: Path) -> No
     """A kill may leave it."""
     smoke("restart", tmp_path, "--only", "restart", "--moves", "2000")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run.shutil, "rmtree", lambda *_, **__: None)
+        patch.setattr(shutil, "rmtree", lambda *_, **__: None)
         smoke("restart", tmp_path, "--only", "no restart", "--moves", "2000")
     assert (tmp_path / run.IN_PROGRESS).exists()
     smoke("restart", tmp_path, "--only", "no restart", "--moves", "2000")

@@ -14,13 +14,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from afterstate import agents
 from afterstate.__main__ import main
 from afterstate.envs.daihinmin import cards, players, plays
 from afterstate.envs.daihinmin.match import new_match, next_game
 from afterstate.envs.daihinmin.records import recording
 from afterstate.envs.daihinmin.records.replay import dealt, submission
-from afterstate.envs.daihinmin.rules import ACCEPTED, Game, Options, give
+from afterstate.envs.daihinmin.rules import ACCEPTED, REFUSED, Game, Options, give
 from afterstate.envs.daihinmin.uecda import client, tables
+from afterstate.envs.daihinmin.uecda.asking import AskedPlayer, PlayerError
 from afterstate.envs.daihinmin.uecda.tables import ProtocolError
 from afterstate.envs.daihinmin.uecda.watching import Watcher
 from afterstate.envs.daihinmin.views import view
@@ -196,9 +198,29 @@ def test_a_play_against_the_rules_is_an_error() -> None:
         watcher.check_end(True)
 
 
-def test_a_lock_against_the_rules_is_ignored(caplog: pytest.LogCaptureFixture) -> None:
-    """The competition's server sets it after some illegal plays; the next trick has none."""
+def test_the_lock_of_the_server_counts(caplog: pytest.LogCaptureFixture) -> None:
+    """The server tests plays by the lock that it sends, also those of the other players."""
+    watched, player = Watched(seed=3), RandomPlayer(3)
+    watched.next_game(player)
+    hand = int(watched.match["hands"][watched.match["turn"]])
+    watched.act(next(plays.single(card) for card in range(8) if hand >> card & 1))
+    for lock in (1, 0):
+        watched.match["lock"] = lock
+        watched.show_turn()
+        assert [watcher.view["lock"] for watcher in watched.watchers] == [lock] * 5
+    watched.compare()
+    expected = [f"the server sent lock {lock}, by the rules it is {1 - lock}" for lock in (1, 0)]
+    assert caplog.messages[::5] == expected
+
+
+@pytest.mark.parametrize("play", [None, plays.LONE_JOKER])
+def test_a_lock_without_a_suit_is_ignored(
+    caplog: pytest.LogCaptureFixture, play: int | None
+) -> None:
     match, watcher = first_turn()
+    watcher.turn(tables.turn_tables(match)[watcher.viewer])
+    for game in (match, watcher.view):
+        game["field"] = play or plays.PASS
     match["lock"] = 1
     assert watcher.turn(tables.turn_tables(match)[watcher.viewer])
     assert watcher.view["lock"] == 0
@@ -391,10 +413,95 @@ def test_an_error_of_the_player_is_its_own(
             return int("not a number")
 
     with serving(tmp_path, own=4, games=1) as server:
-        with pytest.raises(ValueError, match="invalid literal"):
+        with pytest.raises(PlayerError, match=r"the player 'test' raised ValueError\(.*") as error:
             client.play_match(("127.0.0.1", server.port), Broken(1), "test", SOON)
         server.result()
-    assert [record.message for record in caplog.records if record.exc_info] == ["the player failed"]
+    assert isinstance(error.value.__cause__, ValueError)
+    failed = [record.message for record in caplog.records if record.exc_info]
+    assert failed == ["the player 'test' failed"]
+
+
+@pytest.mark.parametrize("error", [ValueError("own bug"), KeyError("own bug")])
+def test_the_command_reports_an_error_of_the_player(
+    error: Exception,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail(*_: Any) -> int:
+        raise error
+
+    monkeypatch.setattr(RandomPlayer, "choose", fail)
+    with serving(tmp_path, own=[agents.make("daihinmin-sample")] * 4, games=1) as server:
+        code, out, err = run(["--port", str(server.port), "--name", "mine"], monkeypatch, capsys)
+        server.result()
+    assert (code, out, err) == (1, "", f"error: the player 'mine' raised {error!r}\n")
+
+
+def test_an_impossible_answer_is_logged_and_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Wrong(RandomPlayer):
+        def choose(self, view: Game) -> int:
+            return 999_999
+
+        def give(self, view: Game, n: int) -> int:
+            return -7
+
+    with serving(tmp_path, own=4, games=4) as server:
+        result = client.play_match(("127.0.0.1", server.port), Wrong(1), "test", SOON)
+        server.result()
+    actions = [a for game in server.games() for a in game["actions"] if a["p"] == result.player]
+    assert {action["ack"] for action in actions} == {REFUSED}
+    illegal = sum(event["illegal"][result.player] for event in server.events("game"))
+    assert illegal == len(actions) > 0
+    chose = caplog.messages.count("the player 'test' chose 999999, which is no play")
+    assert chose == len(actions)
+    assert server.replayed().mismatches == 0
+
+
+@pytest.mark.parametrize(
+    ("n", "is_logged"),
+    [(2, False), (1, True), (3, True), (0, True)],
+    ids="right few many none".split(),
+)
+def test_a_wrong_gift_is_logged(caplog: pytest.LogCaptureFixture, n: int, is_logged: bool) -> None:
+    match, watcher = first_turn()
+    hand = int(match["hands"][watcher.viewer])
+
+    class Giver(RandomPlayer):
+        def give(self, view: Game, _: int) -> int:
+            return int(cards.weakest(hand, n))
+
+    given = AskedPlayer(Giver(1), "test").give(view(match, watcher.viewer), 2)
+    assert cards.count(given) == n
+    text = f"the player 'test' gave {given}, which is no set of 2 cards of its hand"
+    assert caplog.messages == [text] * is_logged
+
+
+@pytest.mark.parametrize("is_held", [True, False])
+def test_a_gift_of_other_cards_is_logged(caplog: pytest.LogCaptureFixture, is_held: bool) -> None:
+    match, watcher = first_turn()
+    hand = int(match["hands"][watcher.viewer])
+    gift = int(cards.weakest(hand if is_held else cards.DECK & ~hand, 1))
+
+    class Giver(RandomPlayer):
+        def give(self, view: Game, n: int) -> int:
+            view["hands"] = 0  # the view is the player's own
+            return gift
+
+    assert AskedPlayer(Giver(1), "test").give(view(match, watcher.viewer), 1) == gift
+    assert len(caplog.messages) == (not is_held)
+
+
+def test_an_impossible_gift_is_logged_with_its_value(caplog: pytest.LogCaptureFixture) -> None:
+    class Giver(RandomPlayer):
+        def give(self, view: Game, n: int) -> int:
+            return 1 << 60
+
+    match, watcher = first_turn()
+    assert AskedPlayer(Giver(1), "test").give(view(match, watcher.viewer), 1) == 0
+    assert str(1 << 60) in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 
 from afterstate.envs.daihinmin.match import new_match, next_game
-from afterstate.envs.daihinmin.plays import PASS
+from afterstate.envs.daihinmin.plays import N_PLAYS
+from afterstate.envs.daihinmin.records.recording import ILLEGAL
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game
 from afterstate.envs.daihinmin.uecda import server
 from afterstate.envs.daihinmin.uecda.seats import Clock, Gone, PlayerSeat, read_table
 from afterstate.envs.daihinmin.uecda.settings import ServerSettings
-from afterstate.envs.daihinmin.uecda.tables import TABLE_BYTES, lone_joker_cell, play_table
+from afterstate.envs.daihinmin.uecda.tables import TABLE_BYTES, submission
 from tests.support.daihinmin.uecda_peers import (
     SOON,
     RandomPlayer,
@@ -171,16 +172,34 @@ def test_matches_follow_one_another(tmp_path: Path) -> None:
     assert match.replayed().mismatches == 0
 
 
-def test_a_number_that_is_no_play_is_a_pass_of_a_player_that_stays() -> None:
+@pytest.mark.parametrize("number", [-1, N_PLAYS])
+def test_a_number_that_is_no_play_is_illegal_of_a_player_that_stays(
+    number: int, caplog: pytest.LogCaptureFixture
+) -> None:
     class Wrong(RandomPlayer):
         def choose(self, view: Game) -> int:
-            return -1
+            return number
 
     seat = PlayerSeat(Wrong(1), "wrong", 0, lambda name: pytest.fail(f"{name} is gone"))
     game = new_match(1)
     next_game(game)
     answer = asyncio.run(seat.play(game))
-    assert not seat.gone and (answer == play_table(PASS, lone_joker_cell(game))).all()
+    assert not seat.gone and submission(answer).play == ILLEGAL
+    assert caplog.messages == [f"the player 'wrong' chose {number}, which is no play"]
+
+
+def test_illegal_numbers_of_a_built_in_player_are_counted(tmp_path: Path) -> None:
+    class Wrong(RandomPlayer):
+        def choose(self, view: Game) -> int:
+            return N_PLAYS
+
+    own = [Wrong(i) if i == 2 else RandomPlayer(i) for i in range(N_PLAYERS)]
+    with serving(tmp_path, own=own, games=2) as match:
+        match.result()
+    actions = [a for game in match.games() for a in game["actions"] if a["p"] == 2]
+    illegal = [event["illegal"] for event in match.events("game")]
+    assert sum(each[2] for each in illegal) == len(actions) > 0
+    assert match.replayed().mismatches == 0
 
 
 def test_a_stop_between_two_matches_loses_no_event(

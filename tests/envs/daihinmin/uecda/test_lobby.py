@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import struct
 import threading
 import time
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from afterstate.envs.daihinmin.uecda import client, journal, lobby, tables
+from afterstate.envs.daihinmin.uecda import client, journal, lobby, server, tables
 from afterstate.envs.daihinmin.uecda.tables import Refusal
 from afterstate.envs.daihinmin.uecda.watching import Watcher
 from tests.support.daihinmin.uecda_peers import SOON, RandomPlayer, Raw, Running, serving
@@ -37,6 +38,12 @@ class Crowd:
         """Close all connections but the newest ones."""
         while len(self._open) > newest:
             self._open.pop(0).close()
+
+    def reset(self) -> None:
+        """Close all connections by a reset."""
+        for each in self._open:
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.close()
 
 
 @pytest.fixture
@@ -185,6 +192,85 @@ def test_a_flood_of_profiles_takes_no_seat(
     names = [event["name"] for event in match.events("connected")]
     assert sorted(names) == ["c0", "c1", "third"]
     assert match.events("metrics")[-1]["refused"]["address"] == 20
+
+
+def enter(crowd: Crowd, match: Running, host: str, has_profile: bool = False) -> socket.socket:
+    """Return a connection of an address, which sends its profile or is silent."""
+    (connection,) = crowd(match, 1, host)
+    if has_profile:
+        connection.sendall(tables.to_bytes(tables.profile_table("crowd")))
+    return connection
+
+
+def wait_for_seating(match: Running, n: int) -> None:
+    """Wait until some clients wait for a seat."""
+    deadline = time.monotonic() + SOON
+    while len(match.server._seating) < n and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert len(match.server._seating) == n
+
+
+def is_refused(connection: socket.socket) -> bool:
+    """Return True if the server refuses a client because of a crowd."""
+    data = connection.recv(4)
+    return data == tables.int_bytes(Refusal.CROWD) and is_closed(connection)
+
+
+@pytest.mark.parametrize("seats", [1, 5])
+def test_an_address_has_a_limit_of_clients_that_wait_for_a_seat(
+    crowd: Crowd, tmp_path: Path, seats: int
+) -> None:
+    """The rest is refused immediately; a client of another address gets its seat."""
+    most = seats + lobby.SPARE_CLIENTS
+    settings: dict[str, Any] = {"sharing_seconds": SOON, "seats_per_address": seats}
+    with serving(tmp_path, own=3, games=1, **settings) as match:
+        match.block(0.2)
+        for _ in range(most + 20):
+            enter(crowd, match, OTHER, has_profile=True)
+        refused = match.events("refused", 20)
+        assert {event["reason"] for event in refused} == {"address"}
+        assert len(refused) == 20 and len(match.server._seating) <= most
+        with Raw(match.port) as stranger:
+            assert stranger.join() in (3, 4)
+
+
+@pytest.mark.parametrize("is_reset", [False, True])
+def test_a_client_that_hangs_up_does_not_wait_for_a_seat(
+    crowd: Crowd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_reset: bool
+) -> None:
+    """Clients that hang up again and again do not use up the places of their address."""
+    monkeypatch.setattr(lobby, "SPARE_CLIENTS", 0)
+    with serving(tmp_path, own=4, games=1, sharing_seconds=SOON, seats_per_address=1) as match:
+        monkeypatch.setattr(server, "WATCH_SECONDS", SOON)
+        enter(crowd, match, OTHER, has_profile=True)
+        wait_for_seating(match, 1)
+        if is_reset:
+            crowd.reset()
+        else:
+            crowd.close()
+        assert match.events("refused", 1)[0]["why"] == "hung up before it got a seat"
+        monkeypatch.setattr(server, "WATCH_SECONDS", 0.1)
+        with Raw(match.port, host=OTHER) as good:
+            assert good.join() == 4
+            good.play_match()
+
+
+def test_clients_that_wait_for_a_seat_count_as_connections(
+    crowd: Crowd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A silent connection makes room for a client with a profile, but no such client does."""
+    monkeypatch.setattr(server, "WATCH_SECONDS", SOON)
+    with serving(tmp_path, connections=3, handshake_seconds=SOON) as match:
+        seated = [enter(crowd, match, f"127.0.0.{n}", has_profile=True) for n in (2, 3)]
+        wait_for_seating(match, 2)
+        silent = enter(crowd, match, "127.0.0.4")
+        assert not is_closed(silent, 0.05)
+        seated.append(enter(crowd, match, "127.0.0.5", has_profile=True))
+        assert is_refused(silent)
+        wait_for_seating(match, 3)
+        assert is_refused(enter(crowd, match, "127.0.0.6"))
+        assert is_refused(enter(crowd, match, "127.0.0.7", has_profile=True))
+        assert not any(is_closed(each, 0.05) for each in seated)
 
 
 @pytest.mark.slow
