@@ -42,6 +42,11 @@ class Game(BaseModel):
     """Number of changes to the game, by which a request names the position it means."""
     past: Annotated[list[Position], Field(max_length=MAX_UNDO)] = Field(default_factory=list)
 
+    @property
+    def is_running(self) -> bool:
+        """True if it has begun and is not over."""
+        return self.n_moves > 0 and not state(self)["over"]
+
 
 _ENV = Game2048Env(illegal="raise")
 

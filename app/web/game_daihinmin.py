@@ -54,6 +54,12 @@ class Match(BaseModel):
     events: Annotated[list[Event], Field(max_length=MAX_EVENTS)] = Field(default_factory=list)
     """The latest events of all games so far."""
 
+    @property
+    def is_running(self) -> bool:
+        """True if it has begun and is not over."""
+        now = state(self, False)
+        return bool(now["begun"] and not now["match_over"])
+
     @field_validator("players")
     @classmethod
     def _check_players(cls, players: list[Json | None]) -> list[Json | None]:
@@ -291,7 +297,8 @@ def position(game: Game, shown: Sequence[int]) -> Json:
 
 def _cards(hand: Any) -> list[int]:
     """Return the numbers of the cards of a set."""
-    return [card for card in range(cards.N_CARDS) if int(hand) >> card & 1]
+    number = int(hand)
+    return [card for card in range(cards.N_CARDS) if number >> card & 1]
 
 
 def _play_json(number: int) -> Json:

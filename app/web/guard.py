@@ -13,7 +13,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from hashlib import sha256
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
 
 from afterstate.web.settings import Limits
@@ -25,6 +24,7 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 COOKIE = "afterstate_visitor"
+"""Name of the visitor's cookie, without the port (see `cookie_name`)."""
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
@@ -71,11 +71,12 @@ class Guard:
         headers = {
             key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]
         }
-        problem = self._host_problem(headers) or self._body_problem(scope, headers)
+        problem = self._host_problem(scope, headers) or self._body_problem(scope, headers)
         if problem is None and not self._has_budget(self._client(scope, headers)):
             problem = 429, "too many requests, wait a moment"
         if problem is None:
-            await self.app(scope, receive, send)
+            method = "GET" if scope["method"] == "HEAD" else scope["method"]
+            await self.app({**scope, "method": method}, receive, send)
             return
         status, text = problem
         body = json.dumps({"detail": text}).encode()
@@ -83,8 +84,11 @@ class Guard:
         await send({"type": "http.response.start", "status": status, "headers": kind})
         await send({"type": "http.response.body", "body": body})
 
-    def _host_problem(self, headers: Mapping[str, str]) -> tuple[int, str] | None:
-        """Return status and message if a request is for another host or from another origin."""
+    def _host_problem(self, scope: Scope, headers: Mapping[str, str]) -> tuple[int, str] | None:
+        """Return status and message if a request is for another host or from another origin.
+
+        Links from other sites may lead to the page, but not to the API.
+        """
         host = headers.get("host", "")
         if _name(host) not in self._hosts:
             return 421, f"this server is not {host!r:.80}"
@@ -92,16 +96,16 @@ class Guard:
         if origin not in (None, f"http://{host}", f"https://{host}"):  # https: by a proxy
             return 403, "requests from other origins are refused"
         if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-            is_link = headers.get("sec-fetch-mode") == "navigate"
+            is_link = headers.get("sec-fetch-mode") == "navigate" and not _is_api(scope)
             return None if is_link else (403, "requests from other sites are refused")
         return None
 
     def _body_problem(self, scope: Scope, headers: Mapping[str, str]) -> tuple[int, str] | None:
         """Return status and message if a request has another method or a wrong body."""
-        if scope["method"] == "GET":
+        if scope["method"] in ("GET", "HEAD"):
             return None
         if scope["method"] != "POST":
-            return 405, f"method must be GET or POST, got {scope['method']!r:.20}"
+            return 405, f"method must be GET, HEAD or POST, got {scope['method']!r:.20}"
         length = headers.get("content-length", "")
         if not (length.isascii() and length.isdigit()) or "transfer-encoding" in headers:
             return 411, "a request must have a content-length"
@@ -136,18 +140,29 @@ def _name(host: str) -> str:
 
 
 def cookie_of(headers: Mapping[str, str]) -> str | None:
-    """Return the visitor's cookie in the headers of a request."""
-    try:
-        cookie = SimpleCookie(headers.get("cookie", "")[:4096]).get(COOKIE)
-    except CookieError:
-        return None
-    return cookie.value if cookie is not None else None
+    """Return the visitor's cookie in the headers of a request, whatever other cookies are there."""
+    name = cookie_name(headers.get("host", ""))
+    cookie = re.search(rf"(?:^|;)\s*{name}=([\w-]+)\s*(?:;|$)", headers.get("cookie", ""), re.ASCII)
+    return cookie[1] if cookie else None
+
+
+def cookie_name(host: str) -> str:
+    """Return the name of the visitor's cookie for a Host header, with its port if it has one.
+
+    Browsers send the cookies of one port to all ports of a machine.
+    """
+    port = re.search(r":([0-9]+)$", host)
+    return f"{COOKIE}_{port[1]}" if port else COOKIE
+
+
+def _is_api(scope: Scope) -> bool:
+    """Return True for a request to the API."""
+    return bool(scope["path"].startswith("/api/"))
 
 
 def _with_headers(scope: Scope, send: Send) -> Send:
     """Return `send` with the headers added that every answer has."""
-    is_api = scope["path"].startswith("/api/")
-    more = HEADERS | {"Cache-Control": "no-store" if is_api else "no-cache"}
+    more = HEADERS | {"Cache-Control": "no-store" if _is_api(scope) else "no-cache"}
     added = [(name.lower().encode(), value.encode()) for name, value in more.items()]
 
     async def sending(message: Message) -> None:

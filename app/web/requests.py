@@ -55,7 +55,13 @@ class Player(Request):
             raise Refusal(422, str(error)) from None
 
 
-class New2048(Request):
+class Start(Request):
+    """A new game in place of the one at a turn, -1 for none; without a turn, of any game."""
+
+    turn: Annotated[int, Field(ge=-1)] | None = None
+
+
+class New2048(Start):
     """A new game of 2048, by seed, or from a board."""
 
     seed: Seed | None = None
@@ -88,7 +94,7 @@ class Run(Turn):
             raise Refusal(422, f"until must be a tile from 4 to 131072, got {shown(self.until)}")
 
 
-class NewMatch(Request):
+class NewMatch(Start):
     """A match of Daihinmin: four players against the visitor, or five to watch."""
 
     players: Annotated[list[Player], Field(min_length=4, max_length=5)]
@@ -101,7 +107,7 @@ class NewMatch(Request):
         return others if len(others) == N_PLAYERS else [None, *others]
 
 
-class Watch(Request):
+class Watch(Start):
     """A match of Daihinmin that begins with a game of the leaderboard."""
 
     name: Annotated[str, Field(max_length=100)]

@@ -16,7 +16,7 @@ from fastapi.staticfiles import StaticFiles
 from afterstate.envs.messages import shown
 from afterstate.web.guard import Guard
 from afterstate.web.routes import daihinmin, game_2048, leaderboard, learning, pages
-from afterstate.web.routes.site import State
+from afterstate.web.routes.site import State, set_cookie
 from afterstate.web.settings import Limits
 from afterstate.web.thinking.learners import Learners
 from afterstate.web.thinking.pool import Refusal, Thinking
@@ -64,19 +64,26 @@ async def stop_searches(app: FastAPI) -> None:
     await app.state.site.thinking.close()
 
 
-def _refuse(_: Request, error: Any) -> JSONResponse:
+def _refuse(request: Request, error: Any) -> JSONResponse:
     """Return the answer to a refused request."""
-    return _error(error.status, str(error))
+    return _error(request, error.status, str(error))
 
 
-def _error(status: int, text: str) -> JSONResponse:
-    """Return an answer that says what is wrong; what cannot be sent of a text is escaped."""
-    return JSONResponse({"detail": text.encode("utf-8", "backslashreplace").decode()}, status)
+def _error(request: Request, status: int, text: str) -> JSONResponse:
+    """Return an answer that says what is wrong; what cannot be sent of a text is escaped.
+
+    A visitor who is new keeps the cookie, so that the next request does not make another one.
+    """
+    content = {"detail": text.encode("utf-8", "backslashreplace").decode()}
+    answer = JSONResponse(content, status)
+    if hasattr(request.state, "new_cookie"):
+        set_cookie(request, answer, request.state.new_cookie)
+    return answer
 
 
-def _explain(_: Request, error: Any) -> JSONResponse:
+def _explain(request: Request, error: Any) -> JSONResponse:
     """Return the answer to a request that is not valid: which value is wrong."""
-    return _error(422, "; ".join(_problem(each) for each in error.errors()[:5]))
+    return _error(request, 422, "; ".join(_problem(each) for each in error.errors()[:5]))
 
 
 def _problem(error: Any) -> str:

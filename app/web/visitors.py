@@ -12,8 +12,8 @@ import hashlib
 import logging
 import os
 import secrets
-from collections.abc import Collection, Iterator
-from itertools import count
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -42,6 +42,9 @@ class Games(BaseModel):
                 setattr(self, name, getattr(before, name))
 
 
+_NO_GAMES = Games().model_dump_json().encode()
+
+
 class Visitor:
     """A visitor, and what is kept of it.
 
@@ -52,13 +55,11 @@ class Visitor:
 
     Attributes:
         saved: the games as they are in its file.
-        seen: order of its last visit: a counter since the server's start, before it the time.
     """
 
     def __init__(self, key: str, games: Games, address: str = "") -> None:
         self.key, self.games, self.address = key, games, address
         self.saved = games.model_dump_json().encode()
-        self.seen = (0, 0.0)
 
     @property
     def game(self) -> Game2048:
@@ -97,16 +98,16 @@ class Visitors:
 
     def __init__(self, folder: Path, limits: Limits) -> None:
         self._folder, self._limits = folder, limits
-        self._by_key: dict[str, Visitor] = {}
-        self._visits = count(1)
+        self._by_key: dict[str, Visitor] = {}  # by last visit, longest away first
+        self._by_address: defaultdict[str, dict[str, Visitor]] = defaultdict(dict)  # likewise
         if folder.exists() and not folder.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, "must be a folder, got a file", str(folder))
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._held = FolderLock(folder)
         durable_files.remove_unfinished(folder.glob("*.part"))
-        for path in folder.glob("*.json"):
-            self._load(path)
-        self._forget(limits.visitors, self._by_key.values())
+        for _, visitor in sorted(self._files(), key=lambda each: each[0]):
+            self._add(visitor)
+        self._forget(limits.visitors, self._by_key)
 
     def __len__(self) -> int:
         return len(self._by_key)
@@ -114,11 +115,16 @@ class Visitors:
     def __iter__(self) -> Iterator[Visitor]:
         return iter(self._by_key.values())
 
-    def find(self, cookie: str | None) -> Visitor | None:
-        """Return the visitor of a cookie, if there is one."""
+    def __contains__(self, visitor: Visitor) -> bool:
+        return self._by_key.get(visitor.key) is visitor
+
+    def find(self, cookie: str | None, address: str | None = None) -> Visitor | None:
+        """Return the visitor of a cookie, if there is one, who now comes from an address."""
         visitor = self._by_key.get(_key(cookie)) if cookie else None
         if visitor is not None:
-            visitor.seen = (1, next(self._visits))
+            self._remove(visitor)
+            visitor.address = visitor.address if address is None else address
+            self._add(visitor)
         return visitor
 
     def new(self, address: str) -> tuple[str, Visitor]:
@@ -126,15 +132,26 @@ class Visitors:
 
         Those longest away are forgotten for it: of the address, if it has too many, else of all.
         """
-        others, limits = self._by_key.values(), self._limits
-        same = [each for each in others if each.address == address]
-        self._forget(limits.visitors_of_address - 1, same)
-        self._forget(limits.visitors - 1, others)
+        n, n_of_address = self._limits.visitors, self._limits.visitors_of_address
+        self._forget(min(n_of_address, (n + 1) // 2) - 1, self._by_address[address])
+        self._forget(n - 1, self._by_key)
         cookie = secrets.token_urlsafe(32)
         visitor = Visitor(_key(cookie), Games(), address)
-        visitor.seen = (1, next(self._visits))
-        self._by_key[visitor.key] = visitor
+        self._add(visitor)
         return cookie, visitor
+
+    def _add(self, visitor: Visitor) -> None:
+        """Add a visitor as the one of the last visit."""
+        self._by_key[visitor.key] = visitor
+        self._by_address[visitor.address][visitor.key] = visitor
+
+    def _remove(self, visitor: Visitor) -> None:
+        """Remove a visitor."""
+        del self._by_key[visitor.key]
+        same = self._by_address[visitor.address]
+        del same[visitor.key]
+        if not same:
+            del self._by_address[visitor.address]
 
     @contextlib.contextmanager
     def changing(self, visitor: Visitor) -> Iterator[Games]:
@@ -158,7 +175,7 @@ class Visitors:
         Raises:
             Refusal: they are too large, or cannot be written, or the visitor is forgotten.
         """
-        if visitor.key not in self._by_key:
+        if visitor not in self:
             raise Refusal(503, "there are too many visitors: start again")
         data = visitor.games.model_dump_json().encode()
         if len(data) > self._limits.file:
@@ -177,25 +194,34 @@ class Visitors:
         """Return the file of a visitor."""
         return self._folder / f"{key}.json"
 
-    def _load(self, path: Path) -> None:
-        """Read a visitor's file; a damaged one is reported and left out."""
-        try:
-            with durable_files.open_to_read(path) as file:
-                about = os.fstat(file.fileno())
-                if about.st_size > self._limits.file:
-                    raise ValueError("it is too large")
-                visitor = Visitor(path.stem, Games.model_validate_json(file.read()))
-        except (OSError, ValueError) as error:
-            LOGGER.warning("%s is left out: %.200s", path, error)
-            return
-        visitor.seen = (0, about.st_mtime)
-        self._by_key[visitor.key] = visitor
+    def _files(self) -> Iterator[tuple[float, Visitor]]:
+        """Yield the visitors who have files, with the times of these; report damaged files."""
+        for path in self._folder.glob("*.json"):
+            try:
+                yield self._read(path)
+            except (OSError, ValueError) as error:
+                LOGGER.warning("%s is left out: %.200s", path, error)
 
-    def _forget(self, n_left: int, visitors: Collection[Visitor]) -> None:
+    def _read(self, path: Path) -> tuple[float, Visitor]:
+        """Return the time of a visitor's file, and the visitor.
+
+        Raises:
+            OSError: it cannot be read.
+            ValueError: it is damaged or too large.
+        """
+        with durable_files.open_to_read(path) as file:
+            about = os.fstat(file.fileno())
+            if about.st_size > self._limits.file:
+                raise ValueError("it is too large")
+            return about.st_mtime, Visitor(path.stem, Games.model_validate_json(file.read()))
+
+    def _forget(self, n_left: int, visitors: Mapping[str, Visitor]) -> None:
         """Forget those longest away until this many are left, those without a game first."""
-        ranked = sorted(visitors, key=lambda each: (each.games != Games(), each.seen))
-        for visitor in ranked[: max(0, len(ranked) - n_left)]:
-            del self._by_key[visitor.key]
+        if len(visitors) <= n_left:
+            return
+        ranked = sorted(visitors.values(), key=lambda each: each.saved != _NO_GAMES)
+        for visitor in ranked[: len(ranked) - n_left]:
+            self._remove(visitor)
             with contextlib.suppress(FileNotFoundError):
                 self._path(visitor.key).unlink()
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +63,29 @@ class Visitor:
             time.sleep(0.02)
 
 
+class Client:
+    """A client of an application within the process, with cookies of its own."""
+
+    def __init__(self, app: Any, address: str = "http://127.0.0.1:8048") -> None:
+        self.app, self.address = app, address
+        self.cookies = httpx.Cookies()
+
+    def get(self, path: str, **request: Any) -> Any:
+        """Return the answer to a request."""
+        return asyncio.run(self._send("GET", path, request))
+
+    def post(self, path: str, **request: Any) -> Any:
+        """Return the answer to a request."""
+        return asyncio.run(self._send("POST", path, request))
+
+    async def _send(self, method: str, path: str, request: Any) -> Any:
+        options = {"transport": httpx.ASGITransport(self.app), "base_url": self.address}
+        async with httpx.AsyncClient(cookies=self.cookies, **options) as client:
+            answer = await client.request(method, path, **request)
+        self.cookies = client.cookies
+        return answer
+
+
 class Server:
     """The command `afterstate web` in a process of its own."""
 
@@ -110,6 +135,14 @@ class Server:
             self.stop()
         for visitor in self.visitors:
             visitor.client.close()
+
+
+@pytest.fixture
+def new_client(tmp_path: Path) -> Callable[..., Any]:
+    """Clients of one server within the process, whose players are not loaded."""
+    from afterstate.web.server import create_app
+
+    return partial(Client, create_app(tmp_path / "state"))
 
 
 @contextlib.contextmanager

@@ -311,7 +311,7 @@ def test_games_survive_a_restart(new_server: Callable[..., Server], how: int) ->
     visitor.post("2048/new", seed=5)
     before = visitor.post("2048/move", action=1, turn=0)
     server.stop(how)
-    server.start()
+    server.restart()
     again = server.visitor()
     again.client.cookies = visitor.client.cookies
     game = again.get("me")["game_2048"]

@@ -6,6 +6,7 @@ import gzip
 import json
 import re
 import threading
+import time
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -13,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from afterstate.envs.daihinmin import cards
+from afterstate.envs.daihinmin import cards, plays, rules
+from afterstate.envs.daihinmin.records import recording, replay
 from afterstate.web import choices, game_daihinmin
 from tests.web.conftest import Server, Visitor
 
@@ -202,6 +204,41 @@ def test_recorded_games_are_stepped_through(visitor: Visitor) -> None:
     headers = {"Content-Type": "application/json"}
     answer = visitor.client.post("/api/daihinmin/recorded", content=body, headers=headers)
     assert answer.status_code == 422 and "surrogates" in answer.json()["detail"]
+
+
+def longest_game() -> Any:
+    """Return a recorded game with as many passes as the rules allow."""
+    with gzip.open(DATA / "mixstrong.jsonl.gz", "rt") as file:
+        entry = json.loads(next(file))
+    game, actions = replay.dealt(entry), list[str]()
+    while game["turn"] >= 0:
+        legal = recording.legal_list(game)
+        number = legal[0] if legal and len(actions) % 20 == 19 else plays.PASS
+        actions.append(plays.text(number))
+        rules.play(game, number)
+    return entry | {"actions": [{"m": text, "p": 0} for text in actions]}
+
+
+def test_recorded_games_block_nobody(server: Server) -> None:
+    game, other = longest_game(), server.visitor()
+    visitors = [server.visitor() for _ in range(4)]
+    statuses: list[int] = []
+
+    def send(visitor: Visitor) -> None:
+        statuses.append(visitor.send("daihinmin/recorded", json={"game": game}).status_code)
+
+    for visitor in visitors:
+        visitor.post("2048/new")
+    threads = [threading.Thread(target=send, args=(visitor,)) for visitor in visitors]
+    for thread in threads:
+        thread.start()
+    longest = 0.0
+    while any(thread.is_alive() for thread in threads):
+        start = time.monotonic()
+        other.get("me")
+        longest = max(longest, time.monotonic() - start)
+        time.sleep(0.02)
+    assert longest < 1.5 and {*statuses} <= {200, 503}  # 503 on a busy machine
 
 
 def test_players_of_one_name_are_numbered() -> None:

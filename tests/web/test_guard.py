@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -40,6 +41,7 @@ MOVE = "/api/2048/new"
         ({"Origin": "null"}, 403),
         ({"Sec-Fetch-Site": "cross-site"}, 403),
         ({"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors"}, 403),
+        ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}, 403),
         ({"Content-Type": "text/plain"}, 415),
         ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
     ],
@@ -88,8 +90,58 @@ def test_every_answer_has_the_headers(visitor: Visitor) -> None:
         assert "default-src 'none'; script-src 'self'" in headers["content-security-policy"]
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["x-frame-options"] == "DENY"
-    cookie = httpx.get(visitor.address + "api/me").headers["set-cookie"]
+    cookie = httpx.post(visitor.address + "api/2048/new", json={}).headers["set-cookie"]
     assert {"HttpOnly", "SameSite=strict"} <= {each.strip() for each in cookie.split(";")}
+
+
+def test_a_link_from_another_site_makes_no_visitor(new_client: Callable[..., Any]) -> None:
+    """Browsers send no cookie with it, and keep a new one instead of that which they have."""
+    client = new_client()
+    link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+    for headers, status in ((link, 403), ({}, 200)):
+        answers = [client.get(path, headers=headers) for path in ("/", "/api/me", "/api/learn")]
+        assert [each.status_code for each in answers] == [200, status, status]
+        assert not any("set-cookie" in each.headers for each in answers)
+
+
+OTHERS = ['prefs={"theme":"dark"}', "flag", "a=b c", "na/me=1", "x=" + "y" * 4_100]
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_cookies_of_other_applications_hide_no_visitor(
+    new_client: Callable[..., Any], other: str
+) -> None:
+    client = new_client()
+    game = client.post(MOVE, json={}).json()
+    ((name, value),) = client.cookies.items()
+    client.cookies.clear()
+    for cookies in (
+        f"{other}; {name}={value}",
+        f"{name}={value}; {other}",
+        f"x{name}=1; {name}={value}",
+    ):
+        assert client.get("/api/me", headers={"Cookie": cookies}).json()["game_2048"] == game
+
+
+def test_servers_of_two_ports_have_cookies_of_their_own(new_client: Callable[..., Any]) -> None:
+    """Browsers send the cookies of all ports of a machine to each of them."""
+    addresses = [f"http://127.0.0.1{port}" for port in (":8048", ":8049", "")]
+    clients = [new_client(each) for each in addresses]
+    games = [each.post(MOVE, json={"seed": n}).json() for n, each in enumerate(clients)]
+    jar = [item for each in clients for item in each.cookies.items()]
+    names = [name for name, _ in jar]
+    assert names == [f"{COOKIE}_8048", f"{COOKIE}_8049", COOKIE]
+    header = "; ".join(f"{name}={value}" for name, value in jar)
+    for each, game in zip(clients, games, strict=True):
+        each.cookies.clear()
+        assert each.get("/api/me", headers={"Cookie": header}).json()["game_2048"] == game
+
+
+def test_a_head_is_answered_like_a_get_without_its_body(visitor: Visitor) -> None:
+    for path in ("/", "/api/me", "/static/main.js", "/api/none"):
+        head, got = visitor.client.head(path), visitor.client.get(path)
+        assert (head.status_code, head.content) == (got.status_code, b"")
+        assert head.headers["content-length"] == got.headers["content-length"]
 
 
 def test_too_many_requests_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

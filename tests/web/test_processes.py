@@ -183,15 +183,26 @@ def test_a_process_starts_again_once_after_it_has_compiled(
     assert started == ([sys.orig_argv] if compiles and not has_started_again else [])
 
 
-def test_a_network_is_not_idle_when_it_has_just_learned_or_is_looked_at() -> None:
-    worker: Any = SimpleNamespace(is_alive=True)
-    learners = Learners(Limits(idle_seconds=0.5))
-    learner = learners._by_visitor["visitor"] = _Learner(worker, seed=1)
-    for use in (lambda: asyncio.run(learner.run()), lambda: learners.state("visitor")):
-        learner.seen = time.monotonic() - 60
-        use()
+def test_a_network_is_idle_unless_it_learns_or_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def answer(request: Any) -> Any:
+        return request
+
+    async def use() -> None:
+        learners = Learners(Limits(idle_seconds=0.5))
+        worker: Any = SimpleNamespace(is_alive=True, ask=answer)
+        learner = learners._by_visitor["visitor"] = _Learner(worker, seed=1)
+        monkeypatch.setattr(learners, "forget", learners._by_visitor.pop)
+        for using in (learner.run(), learners.ask("visitor", {"kind": "hint"})):
+            learner.used = time.monotonic() - 60
+            await using
+            learners._forget_idle()
+            assert learners.state("visitor")["exists"]
+        learner.used = time.monotonic() - 60
+        assert learners.state("visitor")["exists"] and learners.stop("visitor")["exists"]
         learners._forget_idle()
-        assert learners.state("visitor")["exists"]
+        assert not learners.state("visitor")["exists"]
+
+    asyncio.run(use())
 
 
 def test_a_server_of_forks_ends_if_the_page_has_ended_before_it_began() -> None:

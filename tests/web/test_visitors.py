@@ -6,6 +6,8 @@ import inspect
 import os
 import shutil
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,9 @@ import pytest
 pytest.importorskip("fastapi")
 
 
-from afterstate.web import game_2048
+from afterstate.web import game_2048, game_daihinmin
 from afterstate.web.guard import COOKIE
+from afterstate.web.leaderboard import FOLDER
 from afterstate.web.server import VIEWS
 from afterstate.web.settings import Limits
 from afterstate.web.thinking.pool import Refusal
@@ -161,9 +164,121 @@ def test_times_of_files_cost_no_games(stamp: float, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_visit_renews_the_cookie(server: Server) -> None:
     visitor = server.visitor()
+    visitor.post("2048/new")
     first, second = (visitor.client.get("/api/me").headers["set-cookie"] for _ in range(2))
     assert first == second and "Max-Age=2592000" in second
-    forgotten = {"Cookie": f"{COOKIE}={'x' * 43}"}
-    cookies = server.visitor().client.get("/api/me", headers=forgotten).headers
+    name = second.partition("=")[0]
+    assert name.startswith(COOKIE)
+    forgotten = {"Cookie": f"{name}={'x' * 43}"}
+    client = server.visitor().client
+    assert "set-cookie" not in client.get("/api/me", headers=forgotten).headers
+    cookies = client.post("/api/2048/new", json={}, headers=forgotten).headers
     (new,) = cookies.get_list("set-cookie")
-    assert new.startswith(COOKIE) and "xxx" not in new
+    assert new.startswith(name) and "xxx" not in new
+
+
+PLAYERS = [{"name": "daihinmin-sample"}] * 4
+
+
+def test_only_what_starts_something_makes_a_visitor(new_client: Callable[..., Any]) -> None:
+    client = new_client()
+    visitors = client.app.app.state.site.visitors
+    for path in ("me", "learn", "daihinmin"):
+        client.get(f"/api/{path}")
+    for path, body in (("2048/undo", {"turn": 0}), ("2048/hint", {"player": PLAYERS[0]})):
+        refused = client.post(f"/api/{path}", json=body)
+        assert (refused.status_code, "start one" in refused.text) == (404, True)
+    assert len(visitors) == 0 and not client.cookies
+    client.post("/api/daihinmin/new", json={"players": PLAYERS})
+    assert len(visitors) == 1 and client.cookies
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("2048/new", {"seed": -1}),
+        ("2048/new", {"board": [0] * 16}),
+        ("daihinmin/new", {"players": [{"name": "nobody"}] * 4}),
+        ("daihinmin/watch", {"name": "nobody", "seed": 1, "number": 1}),
+        ("learn/start", {"seconds": 1}),
+    ],
+)
+def test_a_visitor_whose_first_request_is_refused_has_one_place(
+    new_client: Callable[..., Any], path: str, body: dict[str, Any]
+) -> None:
+    client = new_client()
+    for _ in range(3):
+        assert client.post(f"/api/{path}", json=body).status_code >= 400
+    assert len(client.app.app.state.site.visitors) == 1
+
+
+def test_a_game_that_runs_in_another_window_is_not_replaced(
+    new_client: Callable[..., Any],
+) -> None:
+    """A window says which game it shows, -1 for none, or nothing once its visitor has agreed."""
+    client = new_client()
+
+    def post(path: str, **body: Any) -> Any:
+        return client.post(f"/api/{path}", json=body)
+
+    start = post("2048/new", seed=1, turn=-1).json()
+    assert post("2048/new", seed=2, turn=-1).status_code == 200  # the other has not begun
+    start = client.get("/api/me").json()["game_2048"]
+    post("2048/move", turn=start["turn"], action=start["legal"].index(True))
+    for known in (start["turn"], -1):
+        refused = post("2048/new", seed=3, turn=known)
+        assert (refused.status_code, "another window" in refused.text) == (409, True)
+    assert client.get("/api/me").json()["game_2048"]["n_moves"] == 1
+    assert post("2048/new", seed=3, turn=start["turn"] + 1).json()["n_moves"] == 0
+    assert post("2048/new", seed=4).json()["seed"] == 4
+
+
+CYCLE = {"name": "heuristic", "seed": 1189918613, "number": 1}
+needs_results = pytest.mark.skipif(not FOLDER.exists(), reason="needs the results of a checkout")
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [("new", {"players": PLAYERS}), pytest.param("watch", CYCLE, marks=needs_results)],
+)
+def test_a_match_that_runs_in_another_window_is_not_replaced(
+    new_client: Callable[..., Any], path: str, body: dict[str, Any]
+) -> None:
+    client = new_client()
+    turn = client.post("/api/daihinmin/new", json={"players": PLAYERS, "seed": 1}).json()["turn"]
+    visitors = client.app.app.state.site.visitors
+    (visitor,) = visitors
+    legal = game_daihinmin._legal(game_daihinmin.decode(visitor.match.record))
+    with visitors.changing(visitor):
+        game_daihinmin.apply(visitor.match, {"play": legal[0]["play"]})
+    for known, status in ((turn, 409), (-1, 409), (turn + 1, 200)):
+        answer = client.post(f"/api/daihinmin/{path}", json={**body, "turn": known})
+        assert answer.status_code == status, known
+
+
+def test_an_address_leaves_half_of_few_places_to_others(tmp_path: Path) -> None:
+    visitors = Visitors(tmp_path, Limits(visitors=4))
+    honest = [with_game(visitors, f"10.0.0.{i}")[0] for i in range(2)]
+    for _ in range(20):
+        with_game(visitors, "10.0.1.1")
+    assert all(visitors.find(each) is not None for each in honest)
+
+
+def test_an_address_keeps_its_limit_after_a_restart(tmp_path: Path) -> None:
+    visitors = Visitors(tmp_path, LIMITS)
+    cookies = [with_game(visitors, "10.0.0.2")[0] for _ in range(3)]
+    again = Visitors(tmp_path, LIMITS)
+    for each in cookies:
+        assert again.find(each, "10.0.0.2") is not None
+    newcomer, _ = with_game(again, "10.0.0.2")
+    assert [again.find(each) is not None for each in (*cookies, newcomer)] == [False, *[True] * 3]
+
+
+@pytest.mark.parametrize("n", [5_000, 10_000])
+def test_a_new_visitor_takes_no_longer_among_many(tmp_path: Path, n: int) -> None:
+    """Also when all places are taken."""
+    visitors = Visitors(tmp_path, Limits(visitors=5_000))
+    end = time.monotonic() + 30
+    for number in range(n):
+        visitors.new(f"10.0.{number >> 8}.{number & 255}")
+        assert time.monotonic() < end, number

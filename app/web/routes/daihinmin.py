@@ -6,6 +6,7 @@ import secrets
 from asyncio import to_thread
 
 from fastapi import APIRouter
+from fastapi.responses import JSONResponse
 
 from afterstate.web import game_daihinmin, leaderboard
 from afterstate.web.game_daihinmin import Match
@@ -20,7 +21,16 @@ from afterstate.web.requests import (
     Watch,
 )
 from afterstate.web.routes.leaderboard import missing_rows
-from afterstate.web.routes.site import Me, Site, State, at_turn, checked, turn_after, unchanged
+from afterstate.web.routes.site import (
+    Me,
+    Site,
+    Starter,
+    State,
+    at_turn,
+    checked,
+    turn_after,
+    unchanged,
+)
 from afterstate.web.thinking.pool import Refusal
 from afterstate.web.visitors import Visitor
 
@@ -35,23 +45,23 @@ def _moved(site: State, me: Visitor, move: Json) -> Json:
 
 
 @router.post("/new")
-async def new(body: NewMatch, me: Me, site: Site) -> Json:
+async def new(body: NewMatch, me: Starter, site: Site) -> Json:
     """Start a match; return it."""
     seed = secrets.randbelow(2**32) if body.seed is None else body.seed
     with site.visitors.changing(me) as games:
         match = game_daihinmin.new(body.specs(), seed, body.n_games)
-        match.turn = turn_after(games.match)
+        match.turn = turn_after(games.match, body.turn)
         games.match = match
     return {"events": me.match.events, **game_daihinmin.state(me.match, False)}
 
 
 @router.post("/watch")
-async def watch(body: Watch, me: Me, site: Site) -> Json:
+async def watch(body: Watch, me: Starter, site: Site) -> Json:
     """Start a match that begins with a game of the leaderboard; return it."""
     with missing_rows(body.name):
         match = await to_thread(leaderboard.match, body.name, body.seed, body.number)
     with site.visitors.changing(me) as games:
-        match.turn = turn_after(games.match)
+        match.turn = turn_after(games.match, body.turn)
         games.match = match
     return game_daihinmin.state(match, False)
 
@@ -110,21 +120,19 @@ async def hint(body: Advice, me: Me, site: Site) -> Json:
 
 
 @router.get("/steps")
-async def steps(me: Me) -> Json:
+async def steps(me: Me, site: Site) -> JSONResponse:
     """Return the positions of the last game of the match."""
     if None in me.match.players and game_daihinmin.in_turn(me.match)[0] >= 0:
         raise Refusal(409, "the game can be stepped through once it is over")
-    result: Json = checked(game_daihinmin.steps, me.match)
-    return result
+    request = {"kind": "steps", "match": me.match.model_dump(exclude={"events"})}
+    return JSONResponse(await site.thinking.run(me.key, request))
 
 
 @router.post("/recorded")
-async def recorded(body: Recorded, _: Me) -> Json:
+async def recorded(body: Recorded, me: Me, site: Site) -> JSONResponse:
     """Return the positions of a recorded game."""
-    try:
-        return game_daihinmin.recorded_steps(body.game)
-    except ValueError as error:
-        raise Refusal(422, str(error)) from None
+    request = {"kind": "recorded", "game": body.game}
+    return JSONResponse(await site.thinking.run(me.key, request))
 
 
 def _request(kind: str, match: Match, spec: Json) -> Json:

@@ -10,7 +10,16 @@ from fastapi.responses import JSONResponse
 
 from afterstate.web import choices, game_2048
 from afterstate.web.requests import Hint, Json, Move, New2048, Run, Turn
-from afterstate.web.routes.site import Me, Site, State, at_turn, checked, turn_after, unchanged
+from afterstate.web.routes.site import (
+    Me,
+    Site,
+    Starter,
+    State,
+    at_turn,
+    checked,
+    turn_after,
+    unchanged,
+)
 from afterstate.web.thinking.pool import Refusal
 from afterstate.web.visitors import Visitor
 
@@ -26,7 +35,7 @@ async def _ask(site: State, me: Visitor, request: Json) -> Json:
 
 
 @router.post("/new")
-async def new(body: New2048, me: Me, site: Site) -> Json:
+async def new(body: New2048, me: Starter, site: Site) -> Json:
     """Start a game, from a seed or from a board; return its position."""
     seed = secrets.randbelow(2**32) if body.seed is None else body.seed
     try:
@@ -34,7 +43,7 @@ async def new(body: New2048, me: Me, site: Site) -> Json:
     except ValueError as error:
         raise Refusal(422, str(error)) from None
     with site.visitors.changing(me) as games:
-        start.turn = turn_after(games.game_2048)
+        start.turn = turn_after(games.game_2048, body.turn)
         games.game_2048 = start
     return game_2048.state(start)
 

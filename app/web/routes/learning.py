@@ -7,7 +7,7 @@ from functools import partial
 from fastapi import APIRouter
 
 from afterstate.web.requests import Json, Learn, PlayGames
-from afterstate.web.routes.site import Me, Site
+from afterstate.web.routes.site import Me, Site, Starter
 from afterstate.web.thinking.pool import Refusal
 
 router = APIRouter(prefix="/api/learn")
@@ -20,7 +20,7 @@ async def state(me: Me, site: Site) -> Json:
 
 
 @router.post("/start")
-async def start(body: Learn, me: Me, site: Site) -> Json:
+async def start(body: Learn, me: Starter, site: Site) -> Json:
     """Let a new network learn for a time; return its state."""
     if not site.thinking.is_ready:
         raise Refusal(503, "the players are being loaded, try again in a moment")

@@ -26,8 +26,8 @@ async def page() -> FileResponse:
 async def me(visitor: Me, site: Site, request: Request, response: Response) -> Json:
     """Return the players, the limits, and the visitor's games; renew its cookie."""
     cookie = cookie_of(request.headers)
-    if cookie and "set-cookie" not in response.headers:  # of a new visitor
-        set_cookie(response, cookie, site.limits.days)
+    if cookie and visitor in site.visitors:
+        set_cookie(request, response, cookie)
     game, match = visitor.games.game_2048, visitor.games.match
     return {
         "players": choices.listed(),

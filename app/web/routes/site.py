@@ -11,11 +11,11 @@ from fastapi import Depends, Request, Response
 from afterstate.envs.messages import shown
 from afterstate.web import game_2048
 from afterstate.web.game_daihinmin import Match
-from afterstate.web.guard import COOKIE, cookie_of
+from afterstate.web.guard import cookie_name, cookie_of
 from afterstate.web.settings import Limits
 from afterstate.web.thinking.learners import Learners
 from afterstate.web.thinking.pool import Refusal, Thinking
-from afterstate.web.visitors import Visitor, Visitors
+from afterstate.web.visitors import Games, Visitor, Visitors
 
 Held = TypeVar("Held", game_2048.Game, Match)
 
@@ -39,25 +39,41 @@ async def _state_of(request: Request) -> State:
 Site = Annotated[State, Depends(_state_of)]
 
 
-async def _visitor_of(request: Request, response: Response, site: Site) -> Visitor:
-    """Return the visitor of a request, a new one if it has no valid cookie.
+async def _visitor_of(request: Request, site: Site) -> Visitor:
+    """Return the visitor of a request; without a valid cookie, one without games, who is not kept.
 
     FastAPI calls coroutines one at a time; plain functions it would call in several threads.
     """
-    visitor = site.visitors.find(cookie_of(request.headers))
-    if visitor is None:
-        cookie, visitor = site.visitors.new(request.client.host if request.client else "")
-        set_cookie(response, cookie, site.limits.days)
-    return visitor
-
-
-def set_cookie(response: Response, cookie: str, days: float) -> None:
-    """Let the browser keep a visitor's cookie for some days from now on."""
-    options: Any = {"httponly": True, "samesite": "strict", "path": "/"}
-    response.set_cookie(COOKIE, cookie, max_age=int(days * 86_400), **options)
+    address = request.client.host if request.client else ""
+    visitor = site.visitors.find(cookie_of(request.headers), address)
+    return visitor or Visitor(address, Games(), address)
 
 
 Me = Annotated[Visitor, Depends(_visitor_of)]
+
+
+async def _starter_of(request: Request, response: Response, site: Site, me: Me) -> Visitor:
+    """Return the visitor of a request to start something; one that is not kept is from now on.
+
+    Only these requests make visitors: other sites can send none of them.
+    """
+    if me in site.visitors:
+        return me
+    cookie, visitor = site.visitors.new(me.address)
+    request.state.new_cookie = cookie  # for the answer if the request is refused
+    set_cookie(request, response, cookie)
+    return visitor
+
+
+Starter = Annotated[Visitor, Depends(_starter_of)]
+
+
+def set_cookie(request: Request, response: Response, cookie: str) -> None:
+    """Let the browser keep a visitor's cookie for some days from now on."""
+    days: float = request.app.state.site.limits.days
+    options: Any = {"httponly": True, "samesite": "strict", "path": "/"}
+    name = cookie_name(request.headers["host"])
+    response.set_cookie(name, cookie, max_age=int(days * 86_400), **options)
 
 
 def at_turn(game: Held, turn: int) -> Held:
@@ -68,9 +84,22 @@ def at_turn(game: Held, turn: int) -> Held:
     raise Refusal(409, f"{why}turn must be {game.turn}, got {shown(turn)}")
 
 
-def turn_after(game: Held | None) -> int:
-    """Return the turn of a new game: one that windows with the game before it do not have."""
-    return 0 if game is None else game.turn + 1
+def turn_after(game: Held | None, known: int | None) -> int:
+    """Return the turn of a new game: one that windows with the game before it do not have.
+
+    Args:
+        game: the game that it replaces.
+        known: the turn of the game that the window shows; None to replace any game.
+
+    Raises:
+        Refusal: the window does not show the game, which is running.
+    """
+    if game is None:
+        return 0
+    if known not in (None, game.turn) and game.is_running:
+        why = "a game is running in another window"
+        raise Refusal(409, f"{why}: turn must be {game.turn}, got {shown(known)}")
+    return game.turn + 1
 
 
 def unchanged(now: object, game: Held, turn: int) -> None:

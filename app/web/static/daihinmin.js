@@ -4,6 +4,7 @@ import { cardName, cardNode, named, pretty, tableNode } from "./cards.js";
 import {
   PlayerChoice,
   attempt,
+  begin,
   button,
   el,
   get,
@@ -18,6 +19,7 @@ import {
   say,
   scroll,
   seedOf,
+  stopThinking,
   tableOf,
   takesKey,
   think,
@@ -36,6 +38,7 @@ class Table {
     this.selected = new Set();
     this.events = [];
     this.nLeft = 0; // cards in the hands that are shown
+    this.last = Promise.resolve(); // the last of the actions that are run one after another
     this.playing = null; // the other players' moves, which end when it is another object or null
     this.stepper = null; // of a recorded game, which is then shown instead of the match
     this.expected = null; // number and places of the leaderboard's game that is played again
@@ -167,10 +170,11 @@ class Table {
   buildRecorded() {
     this.file = el("input", { type: "file", accept: ".jsonl,.json,.gz" });
     this.line = onEnter(el("input", { type: "number", min: 1, value: 1 }), () => this.openRecorded());
+    this.recorded = el("summary", {}, "Recorded games");
     return el(
       "details",
       { className: "panel" },
-      el("summary", {}, "Recorded games"),
+      this.recorded,
       el(
         "p",
         { className: "dim" },
@@ -191,9 +195,12 @@ class Table {
     const body = await attempt(() => this.newMatchBody());
     if (!body || (isRunning(this.state) && !confirm(GIVE_UP))) return;
     await this.pause();
-    await this.advancing;
-    const state = await attempt(() => post("daihinmin/new", body));
-    if (!state) return;
+    if (await this.inOrder(() => this.startWith(body))) this.go();
+  }
+
+  async startWith(body) {
+    const state = await attempt(() => begin("daihinmin/new", body, this.state));
+    if (!state) return undefined;
     this.expected = null;
     this.stepNode.replaceChildren();
     this.stepper = null;
@@ -203,7 +210,14 @@ class Table {
     document.activeElement.blur(); // it is hidden now
     this.hintNode.replaceChildren();
     await this.happened(state);
-    this.go();
+    return state;
+  }
+
+  // Runs an action that changes the shown match when those before it have ended.
+  inOrder(action) {
+    const result = this.last.then(action);
+    this.last = result.catch(() => {});
+    return result;
   }
 
   newMatchBody() {
@@ -253,9 +267,11 @@ class Table {
         : "";
   }
 
-  async refresh() {
-    const state = await attempt(() => get(`daihinmin?reveal=${this.reveal.checked}`));
-    if (state) await this.showWhole(state);
+  refresh() {
+    return this.inOrder(async () => {
+      const state = await attempt(() => get(`daihinmin?reveal=${this.reveal.checked}`));
+      if (state) await this.showWhole(state);
+    });
   }
 
   // Shows a match with all that happened in it.
@@ -429,13 +445,20 @@ class Table {
   async change(kind, body = {}) {
     if (this.isChanging) return undefined;
     this.isChanging = true;
-    const state = await attempt(() => post(`daihinmin/${kind}`, { ...body, turn: this.state.turn }));
-    if (!state) await this.catchUp();
+    const state = await this.send(() => post(`daihinmin/${kind}`, { ...body, turn: this.state.turn }));
     this.isChanging = false;
     if (!state) return undefined;
     this.hintNode.replaceChildren();
-    await this.happened(state);
     return this.go();
+  }
+
+  // Sends a change and shows the match after it; after a refusal, its position on the server.
+  send(change) {
+    return this.inOrder(async () => {
+      const state = await attempt(change);
+      await (state ? this.happened(state) : this.catchUp());
+      return state;
+    });
   }
 
   async happened(state) {
@@ -469,29 +492,21 @@ class Table {
   pause() {
     this.playing = null;
     if (this.state) this.showHand();
-    return post("stop").catch(() => {});
+    return stopThinking();
   }
 
   async step() {
-    this.playing = null;
-    await this.advancing; // what the others are asked for already
+    await this.rest();
     if (!this.state.over && !this.state.is_mine) await this.advance();
     this.takeFocus();
   }
 
   // Asks for the next play of the others, once at a time.
   advance() {
-    this.advancing ||= this.askForPlay().finally(() => {
+    this.advancing ||= this.send(() => think("daihinmin/advance", { turn: this.state.turn })).finally(() => {
       this.advancing = null;
     });
     return this.advancing;
-  }
-
-  async askForPlay() {
-    const state = await attempt(() => think("daihinmin/advance", { turn: this.state.turn }));
-    if (state) await this.happened(state);
-    else await this.catchUp();
-    return state;
   }
 
   async hint() {
@@ -502,11 +517,11 @@ class Table {
     const hint = await attempt(() => think("daihinmin/hint", { player: this.helper.spec() }));
     this.isAsking = false;
     this.hintNode.replaceChildren();
-    if (!hint) return void this.catchUp();
+    if (!hint) return void this.inOrder(() => this.catchUp());
     if (this.state.turn !== turn || this.stepper) return; // the visitor has gone on meanwhile
     if (hint.turn === turn) return void this.showHint(hint);
     message("The match went on in another window; this is its position.");
-    await this.catchUp();
+    await this.inOrder(() => this.catchUp());
   }
 
   showHint(hint) {
@@ -540,6 +555,7 @@ class Table {
     if (this.stepper) return void this.stepKey(event);
     if (!this.state) return;
     const key = event.key.toLowerCase();
+    if (event.repeat && /^[p?]$/.test(key)) return; // a held key passes once
     const cards = [...this.handNode.querySelectorAll("button")];
     const isEnter =
       key === "enter" &&
@@ -562,8 +578,15 @@ class Table {
   // Recorded games
 
   async openOwn() {
+    await this.rest();
     const game = await attempt(() => get("daihinmin/steps"));
     if (game) this.showSteps(game);
+  }
+
+  // Lets the others play no further, and waits for their last play: there is one search at a time.
+  rest() {
+    this.playing = null;
+    return this.advancing;
   }
 
   async openRecorded() {
@@ -571,7 +594,9 @@ class Table {
       const file = this.file.files[0];
       if (!file) throw new Error("Choose a file first.");
       const line = await nthLine(file, numberOf(this.line, "Game number"));
-      this.showSteps(await post("daihinmin/recorded", { game: gameOf(line, file.name) }));
+      const game = gameOf(line, file.name);
+      await this.rest();
+      this.showSteps(await think("daihinmin/recorded", { game }));
     });
   }
 
@@ -593,13 +618,15 @@ class Table {
       this.showTable(step, game.names);
       text.textContent = `${at} of ${game.steps.length - 1}: ${step.events.map((each) => named(each, game.names)).join(" ")}`;
     };
-    const end = () => {
+    const end = async () => {
       this.stepper = null;
       this.stepNode.replaceChildren();
       this.handNode.replaceChildren();
       this.tableNode.replaceChildren();
       this.tableNode.style.minHeight = "";
-      if (this.state) this.refresh();
+      if (this.state) await this.refresh();
+      if (document.activeElement === document.body)
+        (this.handNode.querySelector("button:enabled") || this.recorded).focus();
     };
     this.stepper = { go, at: () => at, end };
     this.handNode.replaceChildren(
@@ -615,6 +642,7 @@ class Table {
       button("Close (Esc)", end),
     );
     go(0);
+    say(text.textContent);
   }
 
   stepKey(event) {
@@ -637,7 +665,7 @@ export async function open(view, me, [action, game, places], signal) {
   table.showReveal();
   if (!me.match) return message("Choose four players and start a match.");
   await table.refresh();
-  if (action !== "watch") return undefined;
+  if (action !== "watch" || !table.state) return undefined;
   history.replaceState(null, "", "#daihinmin");
   return void table.go();
 }

@@ -82,11 +82,21 @@ export async function think(path, body) {
   }
 }
 
-// Stops what this page, which is left, lets a player think; not what another window does.
-export function leave() {
+// Stops what this page, which may be left, lets a player think; not what another window does.
+export async function stopThinking() {
   if (!n_thinking) return;
   const headers = { "Content-Type": "application/json" };
-  fetch("/api/stop", { method: "POST", headers, body: "{}", keepalive: true }).catch(() => {});
+  await fetch("/api/stop", { method: "POST", headers, body: "{}", keepalive: true }).catch(() => {});
+}
+
+// Starts a game in place of the one that is shown; asks first if another window has one that runs.
+export async function begin(path, body, shown) {
+  try {
+    return await post(path, { ...body, turn: shown?.turn ?? -1 });
+  } catch (error) {
+    if (error.status !== 409) throw error;
+  }
+  return confirm("Give up the game that is running in another window?") ? post(path, body) : undefined;
 }
 
 async function answer(response) {

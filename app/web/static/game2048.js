@@ -4,6 +4,7 @@ import { Board, NAMES, describe, picture, place, tileOf } from "./board.js";
 import {
   PlayerChoice,
   attempt,
+  begin,
   button,
   el,
   get,
@@ -14,6 +15,7 @@ import {
   post,
   say,
   seedOf,
+  stopThinking,
   takesKey,
   think,
   thinking,
@@ -46,7 +48,7 @@ class Game {
     this.queue = [];
     this.isBusy = false;
     this.running = null; // the auto-run, which ends when it is another object or null
-    this.state = { board: Array(16).fill(0), turn: 0, max_tile: 0, over: true }; // until the server has given one
+    this.state = { board: Array(16).fill(0), turn: -1, max_tile: 0, over: true }; // until the server has given one
     this.rest = null; // what the server has played and a paused run has not shown
     this.choice = new PlayerChoice("Player", [...me.players["2048"], me.trained], "player-2048");
     this.build(view);
@@ -254,7 +256,7 @@ class Game {
     await this.settle();
     this.isBusy = true; // keys wait until the new game is shown
     this.expected = null;
-    const state = await attempt(() => post("2048/new", wanted));
+    const state = await attempt(() => begin("2048/new", wanted, this.state));
     this.isBusy = false;
     this.queue = [];
     if (!state) return undefined;
@@ -466,7 +468,7 @@ class Game {
     this.running?.stop();
     this.running = null;
     this.runButton.textContent = "Run (R)";
-    await post("stop").catch(() => {});
+    await stopThinking();
     this.timing.textContent = "";
   }
 
@@ -492,7 +494,7 @@ class Game {
       input.value = exponent;
       return input;
     });
-    const begin = async () => {
+    const startHere = async () => {
       if (await this.start({ board: inputs.map((each) => Number(each.value)) })) {
         this.setup.replaceChildren();
         this.board.node.focus();
@@ -508,7 +510,7 @@ class Game {
         {},
         el("legend", {}, "Position"),
         el("div", { className: "cells" }, ...inputs),
-        button("Start from here", begin, { className: "main" }),
+        button("Start from here", startHere, { className: "main" }),
         button("Clear", clear),
       ),
     );

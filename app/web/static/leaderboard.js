@@ -1,7 +1,7 @@
 // The view of the leaderboard: sortable tables, and rows that are played again.
 
 import { GIVE_UP, isRunning } from "./daihinmin.js";
-import { attempt, button, el, get, number, post, scroll, tableOf } from "./dom.js";
+import { attempt, begin, button, el, get, number, scroll, tableOf } from "./dom.js";
 
 const LOADING = "Loading the results ...";
 const SHARES = new Set([
@@ -211,7 +211,7 @@ class Leaderboard {
     const me = await attempt(() => get("me"));
     if (!me || (isRunning(me.match) && !confirm(GIVE_UP))) return undefined;
     const body = { name: result.name, seed: row.seed, number: row.number };
-    if (await attempt(() => post("daihinmin/watch", body)))
+    if (await attempt(() => begin("daihinmin/watch", body, me.match)))
       location.hash = `#daihinmin/watch/${row.number}/${row.places.join("-")}`;
     return undefined;
   }

@@ -13,6 +13,7 @@ import {
   onEnter,
   post,
   say,
+  stopThinking,
   think,
 } from "./dom.js";
 
@@ -78,7 +79,7 @@ class Learn {
   // Shows what the network reaches in games that it plays greedily for a time, or stops them.
   async play() {
     if (!this.state?.exists) return;
-    if (this.isPlaying) return void post("stop").catch(() => {});
+    if (this.isPlaying) return void stopThinking();
     this.isPlaying = true;
     this.playButton.textContent = "Stop playing";
     say("Playing.");

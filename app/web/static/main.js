@@ -1,6 +1,6 @@
 // The views of the page, chosen by the address after #.
 
-import { attempt, el, get, leave, message, messageText, wait } from "./dom.js";
+import { attempt, el, get, message, messageText, stopThinking, wait } from "./dom.js";
 
 const VIEWS = {
   2048: () => import("./game2048.js"),
@@ -27,7 +27,7 @@ async function show() {
 
 function close() {
   shown.abort();
-  leave();
+  stopThinking();
 }
 
 async function open(name, rest, signal) {

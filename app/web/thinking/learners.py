@@ -28,7 +28,7 @@ class _Learner:
         self.error = ""
         self.learned = 0.0  # seconds
         self.until = 0.0  # seconds of learning at which it stops
-        self.seen = time.monotonic()
+        self.used = time.monotonic()
         self.lock = asyncio.Lock()
         self.task: asyncio.Task[None] | None = None
         self.search: asyncio.Task[Json] | None = None
@@ -63,6 +63,7 @@ class _Learner:
         """
         if self.search is not None and not self.search.done():
             raise Refusal(429, "your network has not ended its last search, try again in a moment")
+        self.used = time.monotonic()
         begun = asyncio.Event()
         self.search = asyncio.create_task(self.ask(request, begun))
         self.search.add_done_callback(ignore)
@@ -94,7 +95,7 @@ class _Learner:
                 self.curve.append(progress)
         except Refusal as error:
             self.error = str(error)
-        self.seen = time.monotonic()
+        self.used = time.monotonic()
 
 
 FULL = "networks of other visitors have all places, try again in some minutes"
@@ -152,7 +153,6 @@ class Learners:
         learner = self._by_visitor.get(visitor)
         if learner is None:
             return {"exists": False, "running": False, "curve": [], "sample": {}}
-        learner.seen = time.monotonic()
         running = learner.is_running and learner.until > learner.learned
         return {
             "exists": True,
@@ -194,12 +194,11 @@ class Learners:
             raise Refusal(404, "you have no network: let one learn on the page Learn")
         if not learner.worker.is_alive:
             raise Refusal(410, LOST)
-        learner.seen = time.monotonic()
         return learner
 
     def _forget_idle(self) -> None:
         """End learners that nobody has used for long."""
         now = time.monotonic()
         for visitor, each in list(self._by_visitor.items()):
-            if not each.is_running and now - each.seen > self._limits.idle_seconds:
+            if not each.is_running and now - each.used > self._limits.idle_seconds:
                 self.forget(visitor)

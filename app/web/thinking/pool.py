@@ -273,7 +273,7 @@ class Thinking:
         finally:
             self._searches.pop(visitor, None)
         if "error" in answer:
-            raise Refusal(400, answer["error"])
+            raise Refusal(422, answer["error"])
         return answer
 
     async def _when_loaded(self, search: Search, request: Json) -> Json:
@@ -299,7 +299,7 @@ class Thinking:
     async def _search(self, request: Json) -> Json:
         """Return the answer to a request, from a fast place or a slow one."""
         place, worker = _Place(self._fast, self._slow), None
-        needs_torch = choices.needs_torch(request["player"]["name"])
+        needs_torch = "player" in request and choices.needs_torch(request["player"]["name"])
         try:
             if request.get("moves", 1) > MANY_MOVES and not self._slow.locked():
                 await place.take_slow()

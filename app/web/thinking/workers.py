@@ -103,12 +103,24 @@ def _advice(request: Json) -> Json:
     return analysis.advice(player(request["player"], request["seed"]), seen)
 
 
+def _steps(request: Json) -> Json:
+    """Answer a request for the last game of a match step by step."""
+    return game_daihinmin.steps(game_daihinmin.Match(**request["match"]))
+
+
+def _recorded(request: Json) -> Json:
+    """Answer a request for a recorded game step by step."""
+    return game_daihinmin.recorded_steps(request["game"])
+
+
 _ANSWERS: dict[str, Any] = {
     "load": _load,
     "hint": _hint,
     "play": _play,
     "move": _move,
     "advice": _advice,
+    "steps": _steps,
+    "recorded": _recorded,
 }
 
 

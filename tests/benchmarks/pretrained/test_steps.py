@@ -12,6 +12,7 @@ pytest.importorskip("tqdm")
 
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.values.ntuple_file import save
+from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.envs import json_files
 from afterstate.envs.game2048 import games
 from benchmarks.pretrained import steps
@@ -86,9 +87,9 @@ def test_gains_are_those_of_the_games_of_both() -> None:
         ("depth=2,extend=16", "extend must be <= 15"),
     ],
 )
-def test_wrong_searches_are_refused_before_any_game(search: str, error: str) -> None:
+def test_wrong_searches_are_refused(search: str, error: str) -> None:
     with pytest.raises(ValueError, match=error):
-        steps.main([search])
+        steps.searches_of(network([[0, 1]]), [search])
 
 
 def test_the_end_is_behind_the_start() -> None:

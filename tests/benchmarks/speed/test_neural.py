@@ -107,6 +107,7 @@ def test_each_subject_returns_its_number_of_positions() -> None:
     assert [(*subject[:2], n) for subject, n in zip(timed, done, strict=True)] == NAMES
 
 
+@pytest.mark.slow
 def test_with_32_bits_no_subject_has_16() -> None:
     expected = [(name.replace("16 bits", "32 bits"), unit) for name, unit, _ in NAMES]
     assert [subject[:2] for subject in subjects("cpu", False)] == expected[1:]

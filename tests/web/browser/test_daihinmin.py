@@ -108,6 +108,19 @@ def test_a_running_match_is_given_up_only_if_agreed(open_page: Open, is_agreed: 
     assert eventually(page, lambda: me(page)["match"]["seed"] == seed)
 
 
+def test_a_held_key_passes_once(open_page: Open) -> None:
+    page = open_page("daihinmin")
+    start_of_match(page)
+    with page.expect_response("**/api/daihinmin/play"):
+        page.keyboard.down("p")
+    passes = page.locator("li:has-text('you: pass')")
+    sync_api.expect(passes).to_have_count(1)
+    page.wait_for_selector("text=Your turn")
+    page.keyboard.down("p")  # repeated, as it was not released
+    page.wait_for_timeout(500)
+    sync_api.expect(passes).to_have_count(1)
+
+
 def test_an_empty_field_is_named(open_page: Open) -> None:
     page = open_page("daihinmin")
     page.get_by_role("spinbutton", name="Games").fill("")
@@ -126,10 +139,74 @@ def test_a_window_left_behind_shows_the_position_and_says_why(open_page: Open, n
     other = second_window(page)
     other.keyboard.press("p")
     other.wait_for_selector("li:has-text('you: pass')")
-    other.wait_for_timeout(500)
+    other.wait_for_selector("text=Your turn")
     page.get_by_role("button", name=name).click()
     sync_api.expect(page.locator("#message")).to_contain_text("went on in another window")
     sync_api.expect(page.locator("li:has-text('you: pass')")).to_have_count(1)
+
+
+@pytest.mark.parametrize("is_agreed", [False, True])
+def test_a_match_of_another_window_is_given_up_only_if_agreed(
+    open_page: Open, is_agreed: bool
+) -> None:
+    page = open_page("daihinmin")
+    other = page.context.new_page()
+    other.goto(page.url)
+    other.wait_for_selector("body[data-ready=daihinmin]")
+    start_of_match(other)
+    if not me(page)["match"]["begun"]:
+        other.keyboard.press("p")
+        other.wait_for_selector("li:has-text('you: pass')")
+    answer_dialogs(page, is_agreed)
+    page.get_by_label("Seed").fill("4")
+    with page.expect_event("dialog") as asked:
+        page.get_by_role("button", name="Start").click()
+    assert "in another window" in asked.value.message
+    seed = 4 if is_agreed else 3
+    assert eventually(page, lambda: me(page)["match"]["seed"] == seed)
+
+
+def test_pause_stops_no_search_of_another_window(open_page: Open) -> None:
+    page = open_page("daihinmin")
+    start_of_match(page)
+    stops: list[str] = []
+    page.on("request", lambda sent: stops.append(sent.url) if "/stop" in sent.url else None)
+    page.route("**/api/daihinmin/hint", lambda route: None)  # a search that does not end
+    page.keyboard.press("Escape")
+    page.wait_for_timeout(300)
+    assert not stops
+    page.keyboard.press("?")
+    page.wait_for_selector("text=thinking ...")
+    page.keyboard.press("Escape")
+    assert eventually(page, lambda: len(stops) == 1)
+
+
+def test_all_hands_can_be_shown_while_an_answer_is_under_way(open_page: Open) -> None:
+    """What happened is listed once, though both answers tell it."""
+    page = open_page("daihinmin")
+    start_of_match(page)
+
+    def delay(route: Any) -> None:
+        answer = route.fetch()
+        page.get_by_label("show all hands").check()
+        page.wait_for_timeout(500)  # the hands are asked for meanwhile
+        route.fulfill(response=answer)
+
+    page.route("**/api/daihinmin/play", delay, times=1)
+    page.keyboard.press("p")
+    page.wait_for_selector(".seat .card")
+    page.wait_for_selector("text=Your turn")
+    history = page.evaluate("fetch('/api/daihinmin').then(async (a) => (await a.json()).history)")
+    assert eventually(page, lambda: page.locator("ol.log li").count() >= len(history))
+    assert page.locator("ol.log li").count() == len(history)
+
+
+def test_a_link_to_watch_says_why_there_is_no_match(open_page: Open) -> None:
+    page = open_page("daihinmin")
+    start_of_match(page)
+    page.route("**/api/daihinmin?reveal=false", lambda route: route.abort())
+    page.goto(page.url.partition("#")[0] + "#daihinmin/watch/1/0-1-2-3-4")
+    sync_api.expect(page.locator("#message")).to_contain_text("The server does not answer")
 
 
 def test_a_step_in_a_window_left_behind_shows_the_position(open_page: Open) -> None:
@@ -214,6 +291,19 @@ def test_closing_a_recorded_game_leaves_nothing_of_it(open_page: Open) -> None:
     page.wait_for_selector("text=The cards are dealt.")
     page.get_by_role("button", name="Close").click()
     assert page.get_by_role("region", name="Table").inner_text() == ""
+
+
+@pytest.mark.parametrize("has_match", [False, True])
+def test_closing_a_recorded_game_gives_the_focus_back(open_page: Open, has_match: bool) -> None:
+    page = open_page("daihinmin")
+    if has_match:
+        start_of_match(page)
+    open_recorded(page)
+    sync_api.expect(page.locator("#status")).to_contain_text("The cards are dealt.")
+    page.get_by_role("button", name="Close").focus()
+    page.keyboard.press("Enter")
+    focused = page.locator(".card:focus" if has_match else "summary:focus")
+    sync_api.expect(focused).to_have_count(1)
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,9 @@ def test_a_hand_of_daihinmin_is_played_with_an_exchange(open_page: Callable[...,
     page.wait_for_selector("text=to give away")
     cards = page.locator("[aria-label^='Your hand'] button")
     n = cards.count()
-    cards.first.click()
+    asked = page.locator("h2:has-text('to give away')").inner_text()  # Choose 1 card, or 2 cards
+    for i in range(int(asked.split()[1])):
+        cards.nth(i).click()
     assert cards.first.get_attribute("aria-pressed") == "true"
     page.get_by_role("button", name="Give").click()
     page.wait_for_selector("text=Exchange, you to")

@@ -329,6 +329,33 @@ def test_a_hint_in_a_window_left_behind_shows_the_position(open_page: Open) -> N
     assert board(page) == board(other)
 
 
+@pytest.mark.parametrize("is_agreed", [False, True])
+def test_a_game_of_another_window_is_given_up_only_if_agreed(
+    open_page: Open, is_agreed: bool
+) -> None:
+    page = open_page("2048")
+    other = page.context.new_page()
+    other.goto(page.url)
+    other.wait_for_selector("[data-game=ready]")
+    press_a_legal_arrow(other)
+    answer_dialogs(page, is_agreed)
+    with page.expect_event("dialog") as asked:
+        page.keyboard.press("n")
+    assert "in another window" in asked.value.message
+    page.wait_for_timeout(500)
+    assert (me(page)["game_2048"]["n_moves"] == 0) == is_agreed
+
+
+def test_stop_stops_no_search_of_another_window(open_page: Open) -> None:
+    page = open_page("2048")
+    stops: list[str] = []
+    page.on("request", lambda sent: stops.append(sent.url) if "/stop" in sent.url else None)
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Stop").click()
+    page.wait_for_timeout(300)
+    assert not stops
+
+
 def test_an_undo_in_a_window_left_behind_shows_the_position(open_page: Open) -> None:
     page = open_page("2048")
     press_a_legal_arrow(page)

@@ -338,7 +338,7 @@ def test_the_table_is_invalidated_when_the_network_learns() -> None:
 # The cutoff
 
 
-@pytest.mark.parametrize("depth", [3, 4])
+@pytest.mark.parametrize("depth", [3, pytest.param(4, marks=pytest.mark.slow)])
 def test_a_search_does_not_depend_on_earlier_ones(learned: Network, depth: int) -> None:
     """A small table drops entries, so that a value depends on what is found again.
 
