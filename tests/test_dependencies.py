@@ -63,13 +63,6 @@ def uv(*arguments: object) -> str:
     return run.stdout
 
 
-def sources() -> Path:
-    """Return the folder of the sources; skip the test in an installed package."""
-    if not (ROOT / "envs").exists():
-        pytest.skip("needs the sources")
-    return ROOT
-
-
 def local_torch() -> tuple[str, str]:
     """Return the version of a torch for CPUs and the folder that pip installed it from."""
     try:
@@ -87,7 +80,7 @@ def install(folder: Path, extras: str, resolution: str, *options: object) -> Pat
     """Install the package into a new environment; return a copy of the sources without it."""
     source, python = folder / "source", folder / "venv" / "bin" / "python"
     ignore = shutil.ignore_patterns(".*", "__pycache__", "build", "out", "runs")
-    shutil.copytree(sources(), source, ignore=ignore)
+    shutil.copytree(ROOT, source, ignore=ignore)
     uv("venv", "--python", sys.executable, folder / "venv")
     group = f"{source / 'pyproject.toml'}:test"
     chosen = ("--python", python, "--resolution", resolution, *options)
@@ -153,7 +146,7 @@ def test_wrappers_of_other_libraries_work(tmp_path: Path) -> None:
 @pytest.mark.parametrize("python", ["3.10", "3.11", "3.12", "3.13"])
 def test_all_extras_can_be_installed_together(tmp_path: Path, python: str, resolution: str) -> None:
     """Of each package there is a build for this Python which agrees with all others."""
-    project, chosen = sources() / "pyproject.toml", tmp_path / "chosen.txt"
+    project, chosen = ROOT / "pyproject.toml", tmp_path / "chosen.txt"
     what = ("--extra", "all", "--extra", "ray", "--group", f"{project}:dev")
     builds = ("--only-binary", ":all:", "--no-annotate", "--no-header")
     options = ("--python-version", python, "--resolution", resolution, "--output-file", chosen)
@@ -164,7 +157,7 @@ def test_all_extras_can_be_installed_together(tmp_path: Path, python: str, resol
 
 @pytest.mark.parametrize("name", TESTS + TESTS_OF_EXTRAS)
 def test_the_tests_that_are_run_exist(name: str) -> None:
-    assert (sources() / name).exists()
+    assert (ROOT / name).exists()
 
 
 @needs_uv
