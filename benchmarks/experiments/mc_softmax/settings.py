@@ -152,8 +152,9 @@ class LearnerPlan(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """Twelve characters that identify all that the learner learns with."""
-        text = json.dumps(self.settings, sort_keys=True)
+        """Twelve characters that identify all that the learner learns with, in any folder."""
+        start = {"start": Path(self.settings["start"]).name} if "start" in self.settings else {}
+        text = json.dumps({**self.settings, **start}, sort_keys=True)
         return sha256(text.encode()).hexdigest()[:12]
 
 

@@ -356,6 +356,16 @@ def test_learners_resume_until_they_have_made_their_moves(
     ]
 
 
+def test_learners_are_identified_by_their_settings_in_any_folder(tiny: Tiny) -> None:
+    plan = tiny.experiment.learner_plan("experiment 1", "calm", 1)
+    here, there = (
+        plan._replace(settings={**plan.settings, "start": f"{folder}/ntuple.npz"})
+        for folder in ("/here", "/there")
+    )
+    assert here.digest == there.digest != plan.digest
+    assert plan.digest != plan._replace(settings={**plan.settings, "seed": 2}).digest
+
+
 def test_each_seed_of_a_learner_is_a_run(tiny: Tiny) -> None:
     tiny.settings["learners"]["experiment 1"]["runs"] = {"calm": {"moves": 50}}
     tiny.main("learn")
