@@ -145,9 +145,11 @@ def test_commands_have_the_options_that_pages_say(
         module = import_module(program[2])
         main = module.main if hasattr(module, "main") else _main_of(program[2])
         shown = _help(main, program[3:], capsys)
-    else:
+    elif (ROOT / program[1]).exists():
         words = [sys.executable, *program[1:], "--help"]
         shown = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, text=True).stdout
+    else:
+        pytest.skip("a program of another project")
     assert [option for option in options if not re.search(rf"{option}\b", shown)] == []
 
 
