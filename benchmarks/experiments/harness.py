@@ -239,15 +239,15 @@ def copy_rows(path: Path, key: Row, folder: Path, *names: str) -> None:
     own = [i for i, row in enumerate(before) if key.items() <= row.items()]
     first = own[0] if own else len(before)
     others = [row for i, row in enumerate(before) if i not in own]
-    if _most_moves([before[i] for i in own]) > _most_moves(new):
+    if most([before[i] for i in own], "n_moves") > most(new, "n_moves"):
         print(f"{path} keeps the rows of a longer run; those of this one are in {folder}")
         return
     json_files.write_rows(path, [*others[:first], *new, *others[first:]])
 
 
-def _most_moves(rows: Iterable[Row]) -> int:
-    """Return the largest number of moves of rows, 0 if none has one."""
-    return max((row.get("n_moves", 0) for row in rows), default=0)
+def most(rows: Iterable[Row], name: str) -> int:
+    """Return the largest number that rows have by this name, 0 if none has one."""
+    return max((row.get(name, 0) for row in rows), default=0)
 
 
 def processors(rows: Iterable[Row]) -> list[str]:

@@ -23,7 +23,7 @@ from afterstate.agents.daihinmin.learning.rank_runs import RankRun
 from afterstate.agents.training.commands import markdown
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.daihinmin.settings import Claim, Experiment, Player, without_seed
-from benchmarks.experiments.harness import Estimate, difference, over_runs, processors
+from benchmarks.experiments.harness import Estimate, difference, most, over_runs, processors
 
 EQUAL_WITHIN = 9
 """Points per 100 games: the paper calls 300 and 309 different, with 32 and 64 channels."""
@@ -150,7 +150,7 @@ def learned(run: RankRun, rows: Sequence[Row]) -> tuple[int, float, float]:
     """
     n_held = math.ceil(run.window / run.games)  # generations whose games are in the window
     trained = [row for row in rows if "samples" in row]
-    iterations = max((row["iterations"] for row in trained), default=0)
+    iterations = most(trained, "iterations")
     samples = sum(row["samples"] / min(row["generation"], n_held) for row in trained)
     used = iterations * run.learner.batch
     return iterations, samples, used / samples if samples else math.nan

@@ -59,6 +59,7 @@ from benchmarks.experiments.daihinmin.settings import Experiment, read, seeded
 from benchmarks.experiments.harness import (
     check_defaults,
     check_options,
+    most,
     record_settings,
     results,
     selected,
@@ -419,11 +420,6 @@ def existing_players(experiment: Experiment, folder: Path, args: Args) -> Player
     return players
 
 
-def iterations(rows: Sequence[Row]) -> int:
-    """Return the number of iterations by the rows of a run, 0 without rows."""
-    return max((row.get("iterations", 0) for row in rows), default=0)
-
-
 def training_rows(
     experiment: Experiment, folder: Path | None, copy: Path, repeats: int
 ) -> dict[str, list[Row]]:
@@ -437,7 +433,7 @@ def training_rows(
         by_run = json_files.read(copy) if copy.exists() else {}
         for name, file in files.items():
             learned, before = json_files.rows(file), by_run.get(name, [])
-            if iterations(learned) >= iterations(before):
+            if most(learned, "iterations") >= most(before, "iterations"):
                 by_run[name] = learned
             else:
                 print(f"{copy} keeps the rows of {name}, a longer run than that of {file}")

@@ -231,6 +231,11 @@ def value_files(runs: Path) -> list[Path]:
     return [runs / "values" / f"{i:02}.npy" for i in range(100)]
 
 
+def load_kernels(cell: Row) -> None:
+    """Load the kernels of a player, before a clock starts."""
+    make_player(cell).act(0x11)
+
+
 def measure_regret(experiment: Experiment, runs: Path, cell: Row) -> Row:
     """Return the row of a player that is measured by positions.
 
@@ -242,7 +247,7 @@ def measure_regret(experiment: Experiment, runs: Path, cell: Row) -> Row:
     is_random, fields = cell["player"] == "mc-softmax", network_fields(experiment, cell)
     seeds = range(plan.seeds if is_random else 1)
     searchers = [make_player(cell, **({"seed": seed} if is_random else {})) for seed in seeds]
-    make_player(cell).act(boards[:1])  # load the kernels before the clock starts
+    load_kernels(cell)
     start = time.process_time()
     actions = [player.act(boards) for player in searchers]
     seconds = time.process_time() - start
@@ -309,7 +314,7 @@ def play_cell(experiment: Experiment, cell: Row, seeds: range) -> Row:
     fields, changes = network_fields(experiment, cell), {}
     if cell["player"] == "mc-softmax":
         changes["seed"] = cell["settings"].get("seed", 0) + seeds[0] - EVALUATION_SEED
-    make_player(cell).act(0x11)  # load the kernels before the clock starts
+    load_kernels(cell)
     return play_part(cell, seeds, make_player(cell, **changes), **fields)
 
 

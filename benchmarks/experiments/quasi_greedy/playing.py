@@ -121,7 +121,8 @@ def play(
 
 def _load_kernels(experiment: Experiment, run: Run) -> None:
     """Play games as the run does: to compile takes no time of it."""
-    for options in (experiment.first_learner_of(run), experiment.learner_of(run)):
+    first, last = experiment.first_learner_of(run), experiment.learner_of(run)
+    for options in [first] if first == last else [first, last]:
         net = network(**experiment.network)
         NTupleLearner(net, NTupleSettings(**options), seed=0).play(1)
 

@@ -169,6 +169,10 @@ def play(experiment: Experiment, args: Args, path: Path) -> None:
     if args.backend == "local":
         check_memory(memory, jobs)
     folder = args.out / IN_PROGRESS
+    for task in planned(experiment, plan, args):
+        if task not in tasks:  # a kill may have left the checkpoint of a run that has ended
+            of_run = playing.key(experiment, task.run, task.seed, plan.scale)
+            shutil.rmtree(playing.folder_of(folder, of_run, plan), ignore_errors=True)
     calls = [partial(playing.play, *task, args.threads, folder) for task in tasks]
     workers = Workers(max(1, jobs), args.backend, args.threads, int(memory))
     for played in results(calls, workers, args.hours, "runs", save=True):
@@ -178,6 +182,17 @@ def play(experiment: Experiment, args: Args, path: Path) -> None:
         folder.rmdir()
 
 
+def planned(experiment: Experiment, plan: Plan, args: Args) -> list[Task]:
+    """Return the runs that are asked for, seed after seed.
+
+    Raises:
+        ValueError: `--only` has the name of no run.
+    """
+    runs = {run.name: run for run in experiment.runs}
+    names, seeds = selected(runs, args.only), range(1, args.repeats + 1)
+    return [Task(experiment, runs[name], seed, plan) for seed in seeds for name in names]
+
+
 def missing(experiment: Experiment, plan: Plan, args: Args, path: Path) -> list[Task]:
     """Return the runs without rows, seed after seed, those with most search first.
 
@@ -185,17 +200,10 @@ def missing(experiment: Experiment, plan: Plan, args: Args, path: Path) -> list[
         ValueError: `--only` has the name of no run, or the rows have more games than the plan.
     """
     played = json_files.rows(path)
-    runs = {run.name: run for run in experiment.runs}
-    names = selected(runs, args.only)
-    seeds = range(1, args.repeats + 1)
-    every = [Task(experiment, runs[name], seed, plan) for seed in seeds for name in names]
+    every = planned(experiment, plan, args)
     tasks = [task for task in every if not rows.is_finished(played, *task)]
-    for task in every:
-        if task not in tasks:  # a kill may have left the checkpoint of a run that has ended
-            of_run = playing.key(experiment, task.run, task.seed, plan.scale)
-            folder = playing.folder_of(args.out / IN_PROGRESS, of_run, plan)
-            shutil.rmtree(folder, ignore_errors=True)
-        elif rows.has_more_games(played, *task):
+    for task in tasks:
+        if rows.has_more_games(played, *task):
             raise ValueError(
                 f"{path} has more games of {task.run.name!r}, seed {task.seed}, than asked for: "
                 "give as many, or another folder with --out"

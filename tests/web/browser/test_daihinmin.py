@@ -182,7 +182,7 @@ def test_pause_stops_no_search_of_another_window(open_page: Open) -> None:
 
 
 def test_all_hands_can_be_shown_while_an_answer_is_under_way(open_page: Open) -> None:
-    """What happened is listed once, though both answers tell it."""
+    """Each event is listed once, though both answers tell it."""
     page = open_page("daihinmin")
     start_of_match(page)
 

@@ -337,7 +337,6 @@ def test_pretrained_networks_are_files_of_the_package() -> None:
     assert {path.parent for path in pretrained.values()} == {folder}
 
 
-@pytest.mark.skipif("site-packages" in policy_net.__file__, reason="the wheel has no baselines")
 def test_baselines_play_by_their_names() -> None:
     for algorithm, path in policy_net.BASELINES.items():
         assert nets.metadata(path)["network"] == "ActorCNN"
