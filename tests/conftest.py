@@ -38,13 +38,21 @@ FIRST = {
         "envs.daihinmin.env",
         "envs.daihinmin.arguments",
         "agents.daihinmin.search.monte_carlo",
+        "agents.daihinmin.learning.policy_gradient",
     ],
-    "gw1": [f"agents.game2048.search.{name}" for name in ("mc_softmax", "alphabeta", "exact")],
+    "gw1": [
+        *(f"agents.game2048.search.{name}" for name in ("mc_softmax", "alphabeta", "exact")),
+        "envs.game2048.batch",
+        "envs.daihinmin.vector_env",
+        "agents.daihinmin.rule_based.players",
+        "agents.daihinmin.learning.self_play",
+    ],
 }
 """What workers import before they collect tests: in one order both would compile all kernels."""
 
-for module in FIRST.get(os.environ.get("PYTEST_XDIST_WORKER", ""), []):
-    importlib.import_module(f"afterstate.{module}")
+with contextlib.suppress(ImportError):  # of torch, which the last one needs
+    for module in FIRST.get(os.environ.get("PYTEST_XDIST_WORKER", ""), []):
+        importlib.import_module(f"afterstate.{module}")
 
 
 @pytest.fixture(autouse=True)

@@ -147,6 +147,7 @@ def test_every_name_of_all_exists() -> None:
         assert getattr(afterstate.envs, name).__name__.split(".")[-1] == name
 
 
+@pytest.mark.slow
 def test_make_by_module_and_id_needs_no_import() -> None:
     boards = in_fresh_process(
         "import gymnasium as gym\n"
@@ -239,6 +240,7 @@ def test_neural_agents_know_torch_and_the_rules() -> None:
     assert not loaded & {"gymnasium", "matplotlib", *ENVIRONMENTS}
 
 
+@pytest.mark.slow
 def test_missing_stable_baselines3_names_the_extra() -> None:
     message = in_fresh_process(
         "import sys\n"

@@ -97,6 +97,7 @@ def test_games_of_a_deterministic_policy_end_within_seconds(algorithm: Any) -> N
     assert max(env.get_episode_lengths()) < 3_000
 
 
+@pytest.mark.slow
 def test_an_evaluation_callback_ends() -> None:
     callback = EvalCallback(Monitor(gym.make(ID)), n_eval_episodes=1, eval_freq=64, verbose=0)
     PPO("MlpPolicy", ID, n_steps=64, batch_size=64, seed=1).learn(64, callback)

@@ -24,6 +24,7 @@ def completion(shell: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", SHELLS)
 def test_the_completion_has_commands_options_and_players(shell: str) -> None:
     out = completion(shell)

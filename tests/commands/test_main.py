@@ -601,6 +601,7 @@ def test_a_full_disk_is_a_failed_run(
     assert capsys.readouterr().err == "error: some/file: no\n"
 
 
+@pytest.mark.slow
 def test_a_file_may_have_the_name_of_an_option(tmp_path: Path) -> None:
     shutil.copy(GAMES / "default5.jsonl.gz", tmp_path / "-h.gz")
     (tmp_path / "-h").write_bytes(gzip.decompress((tmp_path / "-h.gz").read_bytes())[:100_000])

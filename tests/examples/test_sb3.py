@@ -153,6 +153,7 @@ def test_interrupted_run_leaves_a_checkpoint(
     assert rows_of(run_2048(tmp_path, "ppo", resume=True))[-1]["end"]
 
 
+@pytest.mark.slow
 def test_smoke_learns_something(tmp_path: Path) -> None:
     run_2048(tmp_path, "maskable-ppo", smoke=True)
     policies = [
@@ -179,6 +180,7 @@ def test_settings_that_do_not_exist_are_refused(tmp_path: Path) -> None:
         run_2048(tmp_path, "dqn", settings=tiny(tmp_path, "ppo"))
 
 
+@pytest.mark.slow
 def test_a_nested_settings_file_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "deep.yml"
     file.write_text("[" * 5_000)
@@ -271,6 +273,7 @@ def test_wrong_opponents_are_refused(opponents: list[str], message: str) -> None
         sb3_daihinmin.four(opponents, "--against")
 
 
+@pytest.mark.slow
 def test_points_have_an_interval_over_cycles() -> None:
     result = sb3_daihinmin.evaluate(agents.make("daihinmin-heuristic"), 300, ["sample"] * 4)
     assert result["games"] == 300

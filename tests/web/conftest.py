@@ -197,6 +197,8 @@ def open_page(browser: Any, server: Server) -> Iterator[Callable[..., Any]]:
 
     def opened(view: str, address: str = server.address, **options: Any) -> Any:
         contexts.append(browser.new_context(**options))
+        # Interception that a test turns on later would miss requests that follow at once.
+        contexts[-1].route("**/no-such-address", lambda route: route.abort())
         page = contexts[-1].new_page()
         page.set_default_timeout(PATIENCE)
         page.on("pageerror", lambda error: errors.append(str(error)))

@@ -274,6 +274,7 @@ def test_an_address_keeps_its_limit_after_a_restart(tmp_path: Path) -> None:
     assert [again.find(each) is not None for each in (*cookies, newcomer)] == [False, *[True] * 3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [5_000, 10_000])
 def test_a_new_visitor_takes_no_longer_among_many(tmp_path: Path, n: int) -> None:
     """Also when all places are taken."""

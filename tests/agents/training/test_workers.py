@@ -141,6 +141,7 @@ def end() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="kills a process")
 def test_a_killed_process_is_a_failure_of_the_system() -> None:
     with pytest.raises(OSError, match="a process that makes calls was killed") as failure:

@@ -79,6 +79,7 @@ def test_rows_are_those_of_all_games(tmp_path: Path, workers: Workers) -> None:
     assert not (tmp_path / "games.parts.jsonl").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", range(5))
 def test_games_of_an_interrupted_player_are_kept(tmp_path: Path, n: int) -> None:
     whole, path, log = tmp_path / "whole.jsonl", tmp_path / "games.jsonl", tmp_path / "log"

@@ -177,6 +177,7 @@ def test_entries_whose_weights_are_not_in_the_wheel_are_skipped_in_one_line(
     assert [row["name"] for row in all_rows(tmp_path)] == ["policy network, 5 layers"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("only", ["DQN", "2048/DQN"])
 def test_an_entry_whose_weights_are_not_in_the_wheel_cannot_be_named(
     tmp_path: Path, left_out: list[str], only: str, monkeypatch: pytest.MonkeyPatch
@@ -312,6 +313,7 @@ def test_ray_makes_the_same_rows(tmp_path: Path) -> None:
     assert len(scores[0]) == 6 + 4
 
 
+@pytest.mark.slow
 def test_rows_are_verified(
     tmp_path: Path, bots: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -343,6 +345,7 @@ def test_rows_are_verified(
         assert f": {of} is " in leaderboard.difference(entry, others, [rows[0]["seed"]])
 
 
+@pytest.mark.slow
 def test_a_renamed_player_plays_again(
     tmp_path: Path, bots: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -428,6 +431,7 @@ def test_impossible_rows_are_named(tmp_path: Path, changed: Row, message: str) -
             run(command, tmp_path)
 
 
+@pytest.mark.slow
 def test_report_and_readme(
     tmp_path: Path, bots: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -481,6 +485,7 @@ def test_players_are_selected_by_game(tmp_path: Path) -> None:
     assert {row["game"] for row in all_rows(tmp_path)} == {"2048"}
 
 
+@pytest.mark.slow
 def test_a_report_of_own_rows_includes_the_published_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -499,6 +504,7 @@ def test_a_report_of_own_rows_includes_the_published_ones(
     assert len(all_rows(other)) == 2 < len(list(row_files.rows(rows_file(tmp_path, entry))))
 
 
+@pytest.mark.slow
 def test_rows_and_results_are_in_the_working_folder_by_default(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -513,6 +519,7 @@ def test_rows_and_results_are_in_the_working_folder_by_default(
     assert {path.name for path in (tmp_path / "leaderboard").iterdir()} >= {"2048", "2048.md"}
 
 
+@pytest.mark.slow
 def test_the_templates_of_players_play(tmp_path: Path) -> None:
     examples = README.parent / "examples" / "my_entries.json"
     output = entries(examples)

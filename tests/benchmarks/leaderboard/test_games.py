@@ -262,6 +262,7 @@ def test_the_checkout_may_be_a_link(tmp_path: Path) -> None:
     assert linked.entries(linked.OWN) == entries(leaderboard_games.OWN)
 
 
+@pytest.mark.slow
 def test_the_entries_of_the_package_can_be_made() -> None:
     output = entries(leaderboard_games.OWN)
     players = {entry.player for entry in output}

@@ -22,6 +22,7 @@ def test_moves_before_a_run_are_added_to_its_own() -> None:
     assert [each.x + 4e9 for each in alone] == [each.x for each in after]
 
 
+@pytest.mark.slow
 def test_the_figure_has_all_players_that_it_names(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

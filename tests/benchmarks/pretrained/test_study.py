@@ -71,6 +71,7 @@ def test_the_runs_are_compared_with_runs_of_one_setting_less() -> None:
     assert set(compared.values()) <= set(study.RUNS)
 
 
+@pytest.mark.slow
 def test_a_figure_of_all_runs_has_a_line_of_its_own_for_each(tmp_path: Path) -> None:
     runs = {name: [row(1_000 + i, 30)] for i, name in enumerate(study.RUNS)}
     study.draw(runs, tmp_path / "curves.svg")

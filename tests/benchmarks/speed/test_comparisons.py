@@ -214,6 +214,7 @@ def test_two_threads_are_timed_by_the_wall_clock(monkeypatch: pytest.MonkeyPatch
     assert (row["clock"], row["ours"], row["theirs"]) == ("wall", [6], [4])
 
 
+@pytest.mark.slow
 def test_all_comparisons_with_tdl2048(
     tdl2048: Path,
     tmp_path: Path,

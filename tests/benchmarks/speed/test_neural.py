@@ -101,6 +101,7 @@ NAMES = [
 ]
 
 
+@pytest.mark.slow
 def test_each_subject_returns_its_number_of_positions() -> None:
     timed = subjects("cpu", True)
     done = [subject.work() for subject in timed]

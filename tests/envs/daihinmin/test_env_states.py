@@ -186,6 +186,7 @@ def test_a_determinised_game_can_be_continued() -> None:
     path(other, 200, 1)
 
 
+@pytest.mark.slow
 def test_hidden_cards_do_not_change_what_an_agent_gets() -> None:
     """Observation, mask, info and picture are the same for another deal of the hidden cards."""
     rng = np.random.default_rng(3)

@@ -169,7 +169,7 @@ def test_channels_have_the_numbers_of_the_documentation() -> None:
 )
 def test_observations_and_states_equal_slow_versions(options: Options | None) -> None:
     used: set[str] = set()
-    for number, game in enumerate(positions(seed=1, games=4, options=options)):
+    for number, game in enumerate(positions(seed=1, games=2, options=options)):
         for viewer in {number % N_PLAYERS, max(int(game["turn"]), 0)}:
             planes = view_planes(view(game, viewer))
             assert planes.shape == (116, 15) and planes.dtype == np.int8

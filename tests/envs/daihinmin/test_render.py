@@ -77,6 +77,7 @@ def test_text_describes_gifts_leads_and_the_end() -> None:
     assert render.ansi(game).startswith("game 1, lock\nfield  the game is over\n")
 
 
+@pytest.mark.slow
 def test_text_fits_into_80_columns_and_shows_all_cards() -> None:
     for game in matches(6):
         text = render.ansi(game)
@@ -153,6 +154,7 @@ def test_pictures_write_plays_as_on_cards(written: list[str]) -> None:
     assert "player_0 gives 2, has chosen joker 2♥" in written
 
 
+@pytest.mark.slow
 def test_pictures_have_the_actions_of_this_trick(written: list[str]) -> None:
     """Those of the trick before, while the table is empty."""
     game, out = dealt(), np.empty(plays.N_PLAYS, np.int64)

@@ -159,6 +159,7 @@ def test_known_cards_are_held_and_excluded_cards_are_not() -> None:
     assert min(n_known, n_excluded) > 500
 
 
+@pytest.mark.slow
 def test_excluded_cards_are_complete() -> None:
     n = 0
     for game in moments(5, 15, 40):
@@ -303,6 +304,7 @@ SMALL_VIEWS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", SMALL_VIEWS)
 def test_deals_are_as_frequent_as_the_ways_to_them(case: str) -> None:
     """Pearson's statistic exceeds Wilson and Hilferty's quantile once in a million times."""

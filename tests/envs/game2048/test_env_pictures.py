@@ -104,6 +104,7 @@ def test_an_environment_with_a_window_is_copied_without_it(monkeypatch: pytest.M
         twin.close()
 
 
+@pytest.mark.slow
 def test_a_video_is_recorded(tmp_path: Path) -> None:
     pytest.importorskip("moviepy")
     pytest.importorskip("PIL")

@@ -146,6 +146,7 @@ def test_gif_shows_the_color_of_a_tile_in_one_frame(tmp_path: Path) -> None:
     assert shown == rgb(render.TILE_COLORS[17])
 
 
+@pytest.mark.slow
 def test_a_gif_of_equal_frames_is_one_that_stays_for_at_most_ten_minutes(tmp_path: Path) -> None:
     one, other = render.rgb_array(BOARD), render.rgb_array(BOARD, 8)
     pictures.gif([one] * 700 + [other] * 3, tmp_path / "game.gif", fps=1)

@@ -63,6 +63,7 @@ def test_legal_plays_in_other_suits_are_the_legal_plays_renamed(symmetry: int) -
         assert set(map(int, out[:n])) == wanted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("symmetry", range(N_SYMMETRIES))
 def test_afterstates_of_a_game_in_other_suits_are_the_permuted_afterstates(symmetry: int) -> None:
     for game in random_games(40):

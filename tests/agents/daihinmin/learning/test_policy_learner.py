@@ -221,6 +221,7 @@ def test_a_run_that_has_saved_nothing_says_so(
     run(tmp_path / "run", *options)
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_without_the_policy_that_it_started_from(tmp_path: Path) -> None:
     first = run(tmp_path / "first", "--games", "2000")
     options = ["--games", "4000", "--start", str(first)]
@@ -243,6 +244,7 @@ def test_a_run_saves_at_intervals(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert seen == [[False, False], [True, True]]
 
 
+@pytest.mark.slow
 def test_a_run_of_an_earlier_version_is_resumed(tmp_path: Path) -> None:
     """Its folder was `policy.npz.learning`, its settings in `ascent.npz` had the jobs, too."""
     old, straight = tmp_path / "policy.npz.learning", tmp_path / "straight"

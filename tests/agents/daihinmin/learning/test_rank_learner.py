@@ -186,6 +186,7 @@ def test_with_lambda_1_targets_are_the_places() -> None:
 # Batches
 
 
+@pytest.mark.slow
 def test_each_sample_is_used_once_per_epoch() -> None:
     for seed in range(2):
         net = Bias()

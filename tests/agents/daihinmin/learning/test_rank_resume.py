@@ -110,6 +110,7 @@ def test_a_run_that_is_killed_goes_on_from_its_last_whole_generation(
     assert learned(out) == learned(whole)
 
 
+@pytest.mark.slow
 def test_a_generation_that_is_killed_while_it_is_measured_keeps_its_row(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rank_training, "points_against_sample", killed)
@@ -147,6 +148,7 @@ def test_a_signal_while_a_row_is_written_neither_loses_nor_doubles_it(
     assert fits == [1, 2]
 
 
+@pytest.mark.slow
 def test_networks_dropped_from_a_smaller_pool_do_not_return(tmp_path: Path) -> None:
     out = run(tmp_path, 3)
     assert len(files_in(out / "pool")) == 3
@@ -156,6 +158,7 @@ def test_networks_dropped_from_a_smaller_pool_do_not_return(tmp_path: Path) -> N
     assert files_in(out / "pool") == [f"0000{n}.safetensors" for n in (4, 5, 6)]
 
 
+@pytest.mark.slow
 def test_a_complete_generation_of_games_is_not_played_again(tmp_path: Path) -> None:
     out = run(tmp_path, 2)
 
@@ -213,6 +216,7 @@ def test_sigterm_interrupts_a_run(tmp_path: Path) -> None:
     assert nets.metadata(tmp_path / "run" / "net.safetensors")["generation"] == 0
 
 
+@pytest.mark.slow
 def test_a_half_learned_generation_is_not_saved(tmp_path: Path) -> None:
     original = rank_learner.RankLearner.fit
 
@@ -238,6 +242,7 @@ def test_an_incomplete_or_premature_row_is_dropped(tmp_path: Path) -> None:
     assert "samples" in learned(out)[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("at", "name", "saved"),
     [
@@ -376,6 +381,7 @@ def test_damaged_games_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "00002.npz" in rejected(capsys, tmp_path, "--resume")
 
 
+@pytest.mark.slow
 def test_the_window_counts_games_of_other_sizes(tmp_path: Path) -> None:
     """No earlier games stay if a generation has more games than the window of 25."""
     out = run(tmp_path, 1)

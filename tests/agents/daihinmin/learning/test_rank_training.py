@@ -69,6 +69,7 @@ def test_a_run_writes_its_folder(tmp_path: Path) -> None:
     assert len(games.games) == 10
 
 
+@pytest.mark.slow
 def test_only_the_latest_generations_and_games_are_stored(tmp_path: Path) -> None:
     """A window of 25 games needs three generations of 10; the pool has three networks."""
     out = run(tmp_path, 5)
@@ -91,6 +92,7 @@ def test_the_new_network_plays_the_first_generation(tmp_path: Path) -> None:
     assert all(torch.equal(first[name], first_weights[name]) for name in first)
 
 
+@pytest.mark.slow
 def test_the_seed_decides_a_run(tmp_path: Path) -> None:
     outs = [run(tmp_path / name, 2, seed=seed) for name, seed in [("a", 1), ("b", 1), ("c", 2)]]
     assert same_weights(outs[0], outs[1])
@@ -152,6 +154,7 @@ def test_teachers_play_the_games_that_are_learned_from(tmp_path: Path) -> None:
     assert rows_of(out)[0]["samples"] > 10
 
 
+@pytest.mark.slow
 def test_logs_of_others_are_learned_from_in_every_generation(tmp_path: Path) -> None:
     alone, both = run(tmp_path / "a", 2), run(tmp_path / "b", 2, logs=[RECORDED])
     more = [b["samples"] - a["samples"] for a, b in zip(learned(alone), learned(both), strict=True)]

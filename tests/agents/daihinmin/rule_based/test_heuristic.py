@@ -78,6 +78,7 @@ def test_the_heuristic_player_beats_random_players() -> None:
     assert points(table, 600, seed=2) > 4.7
 
 
+@pytest.mark.slow
 def test_five_heuristic_players_play_by_the_rules() -> None:
     watched = [Watched() for _ in range(5)]
     points(watched, 300, seed=4)
@@ -253,6 +254,7 @@ def answers(unseen: int, play: int, revolution: bool, largest: int = 53) -> list
     return [other for other in legal_for(unseen, play, revolution) if plays.SIZE[other] <= largest]
 
 
+@pytest.mark.slow
 def test_a_play_can_be_beaten_if_the_unseen_cards_hold_an_answer() -> None:
     rng, counts = random.Random(1), Counter[tuple[int, bool]]()
     for number in range(30_000):

@@ -456,6 +456,7 @@ def test_recorded_sample_clients_of_this_repository_are_reproduced() -> None:
     assert [wrong for result in results for wrong in result.wrong] == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not GAMES.is_dir(), reason="the folder of recorded games is missing")
 def test_all_recorded_sample_clients_are_reproduced() -> None:
     results = {file.name.removesuffix(".jsonl.gz"): compared(file) for file in GAMES.glob("*.gz")}

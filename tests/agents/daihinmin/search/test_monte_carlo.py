@@ -125,6 +125,7 @@ def test_rewards_are_from_0_to_1_for_any_transitions(monkeypatch: Any) -> None:
     assert not result.values.any()
 
 
+@pytest.mark.slow
 def test_every_play_is_tried_within_the_budget() -> None:
     listed = np.empty(plays.N_PLAYS, np.int64)
     agent = MonteCarloAgent(100, seed=1)
@@ -187,6 +188,7 @@ def test_the_likelihood_by_a_uniform_policy_is_one_over_the_options() -> None:
     assert log_likelihood(match, first, new_policy()) == 0
 
 
+@pytest.mark.slow
 def test_sample_clients_are_detected() -> None:
     agent = MonteCarloAgent(100, seed=1)
     others: list[Player] = [SampleAgent(), PolicyAgent(seed=1), SampleAgent(), PolicyAgent(seed=2)]

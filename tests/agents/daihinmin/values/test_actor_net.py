@@ -34,6 +34,7 @@ def logits_of(net: nn.Module, seen: Game) -> npt.NDArray[np.float64]:
     return np.asarray(logits.double().numpy())
 
 
+@pytest.mark.slow
 def test_choices_are_legal_and_the_best_without_temperature() -> None:
     net = actor_net.network("ActorMLP", hidden=8)
     best, drawn = ActorAgent(net), ActorAgent(net, temperature=1.0, seed=3)
@@ -86,6 +87,7 @@ def test_a_gift_of_which_cards_are_chosen_is_answered_whole() -> None:
         assert player.give(seen, 2) == expected
 
 
+@pytest.mark.slow
 def test_actions_are_drawn_by_their_probabilities() -> None:
     net = actor_net.network("ActorMLP", hidden=8)
     match = new_match(1)

@@ -198,6 +198,7 @@ def test_units_of_random_positions_are_as_listed() -> None:
             assert listed.tolist() == units_of(chains_oracle.record_of(after))
 
 
+@pytest.mark.slow
 def test_units_of_every_field_in_both_orders_are_as_listed() -> None:
     afters = on_fields()
     for after, listed in zip(afters, units(afters), strict=True):

@@ -290,6 +290,7 @@ def test_changing_the_threads_keeps_the_best_score(threads: int) -> None:
     assert learner._state[:, 4].max() == best
 
 
+@pytest.mark.slow
 def test_two_threads_learn_as_well_as_one() -> None:
     """Means of 200,000 moves after 400,000; from run to run they differ by some ten percent."""
     means = []

@@ -235,6 +235,7 @@ def test_an_interrupted_run_can_be_resumed_to_the_same_files(
     assert contents(tmp_path) == straight
 
 
+@pytest.mark.slow
 def test_an_interrupt_in_the_last_save_loses_nothing(
     tmp_path: Path, player: str, straight: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -248,6 +249,7 @@ def test_an_interrupt_in_the_last_save_loses_nothing(
     assert contents(tmp_path) == straight
 
 
+@pytest.mark.slow
 def test_a_run_can_be_interrupted_after_every_round(
     interrupted: Callable[..., str], tmp_path: Path, player: str, straight: dict[str, bytes]
 ) -> None:

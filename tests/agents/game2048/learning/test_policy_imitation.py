@@ -269,6 +269,7 @@ def test_metrics_are_those_since_the_last_call() -> None:
     assert all(math.isnan(value) for value in learner.metrics().values())
 
 
+@pytest.mark.slow
 @on_devices
 def test_it_learns_the_moves_of_a_player(monkeypatch: pytest.MonkeyPatch, device: str) -> None:
     """The player takes the largest reward, and draws one of at least two moves if tiles merge.
@@ -298,6 +299,7 @@ def test_it_learns_the_moves_of_a_player(monkeypatch: pytest.MonkeyPatch, device
     assert next(net.parameters()).device.type == device
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize(
     "settings", [{}, {"average": 0.9}, {"bf16": True}, {"clip": 0.5}, {"symmetric": False}], ids=str
@@ -439,6 +441,7 @@ def load_run(command: TrainingCommand, place: Path) -> PolicyLearner:
     return learner
 
 
+@pytest.mark.slow
 def test_a_run_writes_its_learner_network_rows_and_settings(command: TrainingCommand) -> None:
     place = command("--moves", "300")
     names = {"learner.safetensors", "lock", "net.safetensors", "rows.jsonl", "settings.json"}
@@ -458,6 +461,7 @@ def test_a_run_writes_its_learner_network_rows_and_settings(command: TrainingCom
     np.testing.assert_array_equal(probabilities, PolicyNetAgent(expected.net).probabilities(boards))
 
 
+@pytest.mark.slow
 def test_a_resumed_run_equals_an_uninterrupted_one(command: TrainingCommand) -> None:
     straight = command("--moves", "300", out="straight")
     command("--moves", "130")

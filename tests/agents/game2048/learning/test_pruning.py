@@ -314,6 +314,7 @@ def test_a_step_is_above_0(tmp_path: Path, step: float) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_pruned_network_plays_nearly_as_well(tmp_path: Path) -> None:
     learner = NTupleLearner(
         network([[0, 1, 2, 3], [4, 5, 6, 7], [0, 1, 4, 5], [1, 2, 5, 6]]), seed=1

@@ -280,6 +280,7 @@ def test_a_truncated_game_counts_as_over_and_leaves_no_error_for_the_next(delay:
 # Restart
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("least", [1, 10])
 def test_a_game_is_played_again_from_the_middle_of_what_was_played_last(least: int) -> None:
     """Algorithm 2 of Matsuzaki 2017, by the rounds of the naive learner."""
@@ -328,6 +329,7 @@ def test_games_above_a_share_of_the_best_score_are_learned_from(share: float) ->
     assert n_good < 100
 
 
+@pytest.mark.slow
 def test_a_good_game_is_learned_from_once_and_as_a_whole() -> None:
     """Algorithm 4: one that is not good is played again from its middle, until it is."""
     learner, naive = pair(NTupleSettings(good=0.9, restart=5), SMALL_4X4, (4, 4), 1)
@@ -379,7 +381,7 @@ def test_games_from_a_log_equal_the_naive_learners(settings: NTupleSettings) -> 
     log["board"] = words(naive.log)
     learner = NTupleLearner(learner.network, settings, 7, log=log)
     for _ in range(3):
-        play_both(learner, naive, 200)
+        play_both(learner, naive, 80)
     assert (learner.n_games == 0) == (settings.jump == 1)
 
 
@@ -391,6 +393,7 @@ def test_games_of_a_carousel_equal_the_naive_learners(settings: NTupleSettings) 
     assert (learner._pools.counts[1:3] > 0).all()
 
 
+@pytest.mark.slow
 def test_games_of_a_carousel_on_4x4_equal_the_naive_learners() -> None:
     learner, naive = pair(CAROUSELS[1], SMALL_4X4, (4, 4), 7, stages=[4, 8, 32, 64, 512])
     for _ in range(3):
@@ -398,6 +401,7 @@ def test_games_of_a_carousel_on_4x4_equal_the_naive_learners() -> None:
     assert (learner._pools.counts[1:3] > 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", CAROUSELS[::2], ids=name_of)
 def test_stages_are_those_of_downgraded_boards(settings: NTupleSettings) -> None:
     options = {"stages": [8, 16, 32, 64], "downgrade": 32}
@@ -407,6 +411,7 @@ def test_stages_are_those_of_downgraded_boards(settings: NTupleSettings) -> None
     assert (learner._pools.counts[1:3] > 0).all()
 
 
+@pytest.mark.slow
 def test_games_within_the_first_stage_equal_the_naive_learners() -> None:
     settings = NTupleSettings(within_stage=True, restart=2)
     learner, naive = pair(settings, SMALL_4X4, (4, 4), 7, stages=[128])
@@ -417,6 +422,7 @@ def test_games_within_the_first_stage_equal_the_naive_learners() -> None:
     assert not learner.network.weights[learner.network.stage_size :].any()
 
 
+@pytest.mark.slow
 def test_a_full_pool_forgets_its_oldest_board() -> None:
     learner, naive = pair(NTupleSettings("td", carousel=True), [[0, 1]], (1, 4), 3, stages=[8])
     while naive.n_pooled[1] <= POOL + 100:

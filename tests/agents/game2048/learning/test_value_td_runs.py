@@ -71,19 +71,20 @@ def test_learning_from_a_checkpoint_equals_uninterrupted_learning(
     settings: dict[str, Any], device: str, path: Path
 ) -> None:
     learner = new(device=device, **settings)
-    learner.play(500)
+    learner.play(300)
     learner.save(path)
     resumed = new(2, device, 8, **settings)
     resumed.resume(path)
     assert state(resumed) == state(learner)
     assert resumed.seconds == pytest.approx(learner.seconds, abs=0.06)
-    games, resumed_games = learner.play(700), resumed.play(700)
+    games, resumed_games = learner.play(400), resumed.play(400)
     for column, resumed_column in zip(games, resumed_games, strict=True):
         assert column.tolist() == resumed_column.tolist()
     assert len(games.scores) > 0
     assert state(resumed) == state(learner)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["optimizer", "step", "spawn"])
 @pytest.mark.parametrize(("average", "segment"), [(0.0, 1), (0.9, 8)])
 def test_an_interrupted_move_is_completed(
@@ -211,6 +212,7 @@ def test_a_shorter_segment_learns_from_all_moves_before_resume(path: Path) -> No
     assert learner.fitter.n_steps == 1  # from 11 moves of 4 games
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("before", "after"), [(None, 5), (5, None)])
 def test_restart_may_be_turned_on_and_off(
     before: int | None, after: int | None, path: Path
@@ -223,6 +225,7 @@ def test_restart_may_be_turned_on_and_off(
     assert (games.n_moves > 10).all()
 
 
+@pytest.mark.slow
 def test_restart_may_be_turned_on_in_games_of_thousands_of_moves(path: Path) -> None:
     """They restart at boards that are known: none of them is empty."""
     lengths = [3_010, 1_100, 8, 1_023]
@@ -263,6 +266,7 @@ def resumed_run(place: Path) -> ValueLearner:
     return learner
 
 
+@pytest.mark.slow
 def test_a_run_writes_its_learner_network_and_rows(command: TrainingCommand) -> None:
     place = command("--moves", "1100")
     assert agents.load(place / "net.safetensors")

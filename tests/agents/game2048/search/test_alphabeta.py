@@ -242,6 +242,7 @@ def test_pruning_by_alpha_and_beta_changes_no_value() -> None:
             assert values.max() == pytest.approx(result.value, abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("depth", "n", "compared", "wins"),
     [
@@ -351,6 +352,7 @@ def test_a_shallower_search_counts_if_all_lines_are_lost(tiles: Tiles) -> None:
         assert (agent.evaluate(from_text(OVER)) == -np.inf).all()
 
 
+@pytest.mark.slow
 def test_more_time_gives_deeper_searches() -> None:
     board = from_text("2 4 8 16 / 2 _ 4 2 / _ 2 _ _ / _ _ _ _")
     short, long = (AlphaBetaAgent(AlphaBetaSettings(seconds=s)).search(board) for s in (1e-9, 0.3))

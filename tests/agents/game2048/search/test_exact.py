@@ -218,6 +218,7 @@ def test_players_get_each_unfinished_board_once() -> None:
     assert set(shown) < unfinished
 
 
+@pytest.mark.slow
 def test_the_mean_over_random_players_is_the_score_of_random_moves() -> None:
     """By the recursion over all boards of 2x2: 400 drawn players against one that always draws."""
     worth: dict[int, float] = {}

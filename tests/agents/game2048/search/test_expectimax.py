@@ -344,7 +344,8 @@ def test_a_search_does_not_depend_on_earlier_ones(learned: Network, depth: int) 
 
     The first moves of games have the most boards in common.
     """
-    boards, alone = first_boards(8, 25), ExpectimaxAgent(learned, depth, table_bits=3)
+    boards = first_boards(8 if depth == 3 else 3, 25)
+    alone = ExpectimaxAgent(learned, depth, table_bits=3)
     together = ExpectimaxAgent(learned, depth, table_bits=3).evaluate(boards)
     for _ in range(2):
         assert [alone.evaluate(board).tolist() for board in boards] == together.tolist()
@@ -382,6 +383,7 @@ def played_boards(net: Network, n: int) -> npt.NDArray[np.uint64]:
     return np.random.default_rng(1).choice(np.concatenate(shown), n, replace=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", [2, 3])
 def test_the_default_cutoff_hardly_changes_a_choice(learned: Network, depth: int) -> None:
     boards = played_boards(learned, {2: 5_000, 3: 1_500}[depth])
@@ -389,6 +391,7 @@ def test_the_default_cutoff_hardly_changes_a_choice(learned: Network, depth: int
     assert (whole.act(boards) == cut.act(boards)).mean() >= 0.999
 
 
+@pytest.mark.slow
 def test_a_larger_cutoff_searches_less(learned: Network) -> None:
     boards = played_boards(learned, 200)
     legal = np.isfinite(ExpectimaxAgent(learned, 1).evaluate(boards))
@@ -448,6 +451,7 @@ def test_with_enough_time_or_nodes_the_whole_depth_is_searched() -> None:
             assert agent.evaluate(boards).tolist() == expected
 
 
+@pytest.mark.slow
 def test_a_limited_search_has_values_of_its_last_two_steps(learned: Network) -> None:
     """More nodes finish more of the steps, and no search takes more than it may.
 
@@ -480,6 +484,7 @@ def test_a_limited_search_has_values_of_its_last_two_steps(learned: Network) -> 
     assert n_partly > 10
 
 
+@pytest.mark.slow
 def test_a_limited_search_goes_through_the_steps(learned: Network) -> None:
     """Its last finished step has about the values of that search alone, in another order."""
     steps = [(1, 0.0), *DEEPENING]
@@ -620,6 +625,7 @@ def test_threads_find_the_values_of_one(n: int) -> None:
     assert all(search.table is again._searches[0].table for search in again._searches)
 
 
+@pytest.mark.slow
 def test_threads_share_their_work(learned: Network) -> None:
     """Two threads together search about as much as one, and each of them a part of it."""
     boards = played_boards(learned, 20)
@@ -696,6 +702,7 @@ def test_threads_do_not_go_with_nodes() -> None:
 # Whole games
 
 
+@pytest.mark.slow
 def test_games_in_compiled_code_are_those_of_acting_move_by_move(learned: Network) -> None:
     class OnlyActs:
         size = (4, 4)

@@ -134,6 +134,7 @@ def test_an_afterstate_of_a_tree_is_evaluated_once(leaves: int) -> None:
 # Reuse of trees
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("widening", [1.0, 0.3])
 def test_a_new_root_keeps_its_subtree(widening: float) -> None:
     config = MCSoftmaxSettings(simulations=400, reuse=True, widening=widening)
@@ -155,7 +156,9 @@ def test_a_new_root_keeps_its_subtree(widening: float) -> None:
     assert largest > 10
 
 
-@pytest.mark.parametrize(("leaves", "widening"), [(None, 0.5), (1, 0.5), (6, 1.0)])
+@pytest.mark.parametrize(
+    ("leaves", "widening"), [(None, 0.5), pytest.param(1, 0.5, marks=pytest.mark.slow), (6, 1.0)]
+)
 def test_reuse_keeps_the_trees_of_games(leaves: int | None, widening: float) -> None:
     """Five games, which end one after the other; without leaves the search is compiled."""
     net = random_network()
@@ -255,6 +258,7 @@ ODD: list[Callable[[Boards], Any]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("of", ODD)
 def test_unusual_values_give_valid_searches(of: Callable[[Boards], Any]) -> None:
     boards = as_words([*random_boards(3, 10), oracle.from_word(EARLY, 4, 4)])
@@ -424,8 +428,8 @@ def some_boards(n: int) -> Boards:
 def test_the_learned_temperature_maximizes_the_likelihood(
     select: str, scale: Callable[[Any], Any], choose: str
 ) -> None:
-    boards = some_boards(60)
-    player: Any = agents.make("mc-softmax", select=select, simulations=60, choose=choose)
+    boards = some_boards(40)
+    player: Any = agents.make("mc-softmax", select=select, simulations=40, choose=choose)
     result = learned_temperature(player, boards)
     greedy: Any = agents.make("expectimax", depth=1)
 

@@ -207,6 +207,7 @@ def test_all_settings_search_as_the_oracle(size: tuple[int, int], settings: dict
         check_search(size, config, random_boards(1, seed % 1000, size))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [
@@ -352,6 +353,7 @@ def test_with_exact_values_and_all_outcomes_play_is_perfect(
     assert score == pytest.approx(solved((2, 2)).value, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("config", "most", "mean"),
     [

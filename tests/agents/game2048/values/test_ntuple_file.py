@@ -161,6 +161,7 @@ def test_a_pruned_file_with_another_number_of_gaps_is_refused(tmp_path: Path, n_
         load(tmp_path / "pruned.npz")
 
 
+@pytest.mark.slow
 def test_a_small_pruned_file_takes_no_gigabytes(tmp_path: Path) -> None:
     """Lists of equal numbers are compressed to some kilobytes, and these once more."""
     n = 16**6

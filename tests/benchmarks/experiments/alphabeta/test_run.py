@@ -276,6 +276,7 @@ def test_rates_are_drawn_with_their_intervals(tiny: Tiny, figures: dict[str, Any
     assert [label.get_text() for label in axes.get_yticklabels()] == ["all", "without monotonicity"]
 
 
+@pytest.mark.slow
 def test_a_report_is_the_same_for_the_same_rows(
     tiny: Tiny, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -124,6 +124,7 @@ def test_results_are_means_over_draws_with_their_standard_errors() -> None:
     assert math.isnan(single.error) and math.isnan(single.rmse_error)
 
 
+@pytest.mark.slow
 def test_sets_of_a_draw_are_not_independent() -> None:
     once, often = correlated(10, 1, seed=1), correlated(10, 1, seed=1) * 10
     single, repeated = report.results(once), report.results(often)
@@ -144,6 +145,7 @@ def test_the_error_of_a_gap_accounts_for_common_draws() -> None:
     assert report.gap(one, separate) == pytest.approx((20, independent))
 
 
+@pytest.mark.slow
 def test_leads_of_equal_players_are_seldom_significant() -> None:
     claim = Claim(better="a", worse="b", says="")
     verdicts = [report.verdict(claim, report.results(correlated(20, 1, i))) for i in range(60)]

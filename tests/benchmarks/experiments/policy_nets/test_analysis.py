@@ -511,6 +511,7 @@ def probe(units: Tensor, labels: Tensor) -> float:
     return analysis.probe(units[::2], labels[::2], units[1::2], labels[1::2])
 
 
+@pytest.mark.slow
 def test_a_probe_predicts_linear_labels_and_no_noise() -> None:
     generator = torch.Generator().manual_seed(1)
     units = torch.randn(4000, 4, generator=generator)

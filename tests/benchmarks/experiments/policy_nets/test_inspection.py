@@ -90,6 +90,7 @@ def test_positive_weights_are_blue_and_negative_ones_red_where_the_labels_say(
         assert heights == sorted(heights, reverse=True)
 
 
+@pytest.mark.slow
 def test_all_published_filters_are_drawn_with_their_names_and_labels(figures: list[Any]) -> None:
     names, weights = published()
     drawing.draw_filters(weights, names, "published.png")
@@ -114,6 +115,7 @@ def test_the_color_scale_is_symmetric(figures: list[Any]) -> None:
     np.testing.assert_allclose(nothing.images[0].to_rgba(np.zeros(1))[0, :3], 0.97, atol=0.01)
 
 
+@pytest.mark.slow
 def test_the_same_picture_is_the_same_file(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     names, weights = published()

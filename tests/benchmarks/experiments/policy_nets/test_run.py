@@ -245,6 +245,7 @@ def test_moves_device_and_threads_are_passed_on(
         tiny.main("play", "--moves", "6e8")
 
 
+@pytest.mark.slow
 def test_each_seed_of_a_network_is_a_run(tiny: Tiny) -> None:
     tiny.log()
     tiny.main("train", "--layers", "2", "--repeats", "2")
@@ -286,6 +287,7 @@ def test_only_fully_trained_networks_are_used(tiny: Tiny) -> None:
     }
 
 
+@pytest.mark.slow
 def test_games_of_each_network_are_appended_once(
     tiny: Tiny, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -345,6 +347,7 @@ def test_table_2_has_the_latest_games_and_the_published_scores(
     )
 
 
+@pytest.mark.slow
 def test_hidden_published_filters_are_found_and_drawn(tiny: Tiny, figures: dict[str, Any]) -> None:
     """One filter is doubled and mirrored, one is flipped and then transposed."""
     hidden = {(2, "74"): 4, (5, "unnamed-1"): 2}
@@ -378,6 +381,7 @@ def test_hidden_published_filters_are_found_and_drawn(tiny: Tiny, figures: dict[
     assert bar.get_ylabel() == "weight / largest of the filter"
 
 
+@pytest.mark.slow
 def test_filters_of_missing_networks_are_left_out(tiny: Tiny, figures: dict[str, Any]) -> None:
     rows = report.table_3(tiny.results, {5: PolicyCNN(5)}).split("\n")
     assert [row[:7] for row in rows[2:]] == ["| k = 5"] * 6
@@ -501,6 +505,7 @@ def test_section_6_has_our_agreement_and_the_published_one(
     assert len(shown) == 5 and all(len(lines) == 1 + len(which) for lines in shown)
 
 
+@pytest.mark.slow
 def test_positions_are_those_of_twenty_games_after_100_moves(
     tiny: Tiny, figures: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -583,7 +583,7 @@ def test_an_interrupted_run_goes_on_between_its_evaluations(
 
 def test_the_command_plays_in_processes(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "benchmarks.experiments.quasi_greedy.run", "restart"]
-    more = ["--smoke", "--repeats", "2", "--jobs", "2", "--out", str(tmp_path)]
+    more = ["--smoke", "--moves", "2000", "--repeats", "2", "--jobs", "2", "--out", str(tmp_path)]
     made = subprocess.run(
         [*command, *more], capture_output=True, text=True, cwd=ROOT, timeout=300, check=False
     )

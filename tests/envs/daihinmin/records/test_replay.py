@@ -337,6 +337,7 @@ def test_the_command_prints_counts_and_the_first_mismatch(
     )
 
 
+@pytest.mark.slow
 def test_the_command_runs_as_a_module(tmp_path: Path) -> None:
     wrong = entries("passer5")[0] | {"start": 9}
     file = written(tmp_path / "wrong.jsonl", [wrong])

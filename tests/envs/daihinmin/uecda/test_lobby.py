@@ -103,6 +103,7 @@ def bursts(match: Running, crowd: Crowd, size: int, seconds: float) -> Iterator[
         attacking.result(timeout=SOON)
 
 
+@pytest.mark.slow
 def test_bursts_keep_no_client_of_another_address_from_a_seat(crowd: Crowd, tmp_path: Path) -> None:
     with serving(tmp_path, own=3, games=1) as match, bursts(match, crowd, 40, 0.004):
         time.sleep(0.2)

@@ -368,6 +368,7 @@ def test_a_wrong_gift_is_punished(tmp_path: Path, gift: Answer) -> None:
     assert drops(match) == []
 
 
+@pytest.mark.slow
 def test_a_lone_joker_may_be_in_any_cell(tmp_path: Path) -> None:
     columns = set()
 
@@ -429,6 +430,7 @@ def test_streams_of_clients_are_limited_and_not_delayed(
     assert limits == [seats.MAX_EARLY] and seats.MAX_EARLY <= 4 * tables.TABLE_BYTES
 
 
+@pytest.mark.slow
 def test_a_client_that_does_not_read_is_dropped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -58,6 +58,7 @@ def test_ctrl_c_prints_the_results_so_far(tmp_path: Path) -> None:
     assert (last["event"], last["games"]) == ("over", report.games)
 
 
+@pytest.mark.slow
 def test_a_killed_server_loses_only_the_running_game(tmp_path: Path) -> None:
     with start_command(tmp_path, 5, "--games", str(10**6), **PIPES) as command:
         try:
@@ -109,6 +110,7 @@ def test_a_used_port_is_an_error(capsys: pytest.CaptureFixture[str], tmp_path: P
     assert "--port 0" in line
 
 
+@pytest.mark.slow
 def test_a_server_on_a_used_port_leaves_the_files_of_the_other_one(tmp_path: Path) -> None:
     with serving_command(tmp_path, 4) as other:
         log, events = tmp_path / "games.jsonl", tmp_path / "events.jsonl"
