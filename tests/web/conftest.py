@@ -159,7 +159,7 @@ def loaded(folder: Path, *options: str) -> Iterator[Server]:
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server that all tests share."""
-    with loaded(tmp_path_factory.mktemp("web"), "--seconds", "4") as server:
+    with loaded(tmp_path_factory.mktemp("web"), "--seconds", "8") as server:
         yield server
 
 

@@ -113,23 +113,12 @@ COMPARED: tuple[Compared, ...] = get_args(Compared)
 2048-AI; or `"adjacent"`, all neighbors with empty cells as 0, as its author describes it."""
 
 
-def _compared_pairs(line: list[int], compared: str) -> list[tuple[int, int]]:
-    """Return the pairs of exponents of a line that monotonicity compares.
-
-    As in 2048-AI, the first cell is compared with the next tile even if it is empty, and the last
-    tile with the last cell.
-    """
-    if compared == "adjacent":
-        return list(itertools.pairwise(line))
-    places = [0, *(i for i in range(1, 4) if line[i])]
-    if places[-1] != 3:
-        places.append(3)
-    return [(line[a], line[b]) for a, b in itertools.pairwise(places)]
-
-
 @cache
 def lines(compared: str) -> Words:
     """Return the sums of differences, rises and falls of each row of four nibbles.
+
+    As in 2048-AI, the first cell is compared with the next tile even if it is empty, and the last
+    tile with the last cell.
 
     Args:
         compared: one of `COMPARED`.
@@ -137,15 +126,17 @@ def lines(compared: str) -> Words:
     Returns:
         `[65536]`: for each row one word with the three numbers at the bits ROUGHNESS, RISES, FALLS.
     """
-    packed = np.zeros(1 << 16, np.uint64)
-    for row in range(1 << 16):
-        line = [row >> 4 * i & 15 for i in range(4)]
-        pairs = _compared_pairs(line, compared)
-        roughness = sum(abs(a - b) for a, b in itertools.pairwise(filter(None, line)))
-        rises = sum(max(0, b - a) for a, b in pairs)
-        falls = sum(max(0, a - b) for a, b in pairs)
-        packed[row] = roughness << ROUGHNESS | rises << RISES | falls << FALLS
-    return packed
+    cells = np.arange(1 << 16) >> np.arange(0, 16, 4)[:, None] & 15
+    full, packed = cells > 0, np.zeros(1 << 16, np.int64)
+    for a, b in itertools.combinations(range(4), 2):
+        rise, is_next = cells[b] - cells[a], ~full[a + 1 : b].any(0)
+        is_compared = is_next & (full[a] | (a == 0)) & (full[b] | (b == 3))
+        if compared == "adjacent":
+            is_compared = np.full(1 << 16, b == a + 1)
+        packed += (np.abs(rise) * (is_next & full[a] & full[b])) << ROUGHNESS
+        packed += (np.maximum(rise, 0) * is_compared) << RISES
+        packed += (np.maximum(-rise, 0) * is_compared) << FALLS
+    return packed.astype(np.uint64)
 
 
 def heuristic(weights: Weights | None = None, compared: str = "occupied") -> Heuristic:

@@ -138,7 +138,7 @@ def verdict(claim: Claim, by_player: Mapping[str, Result]) -> str:
         word = f"agrees: less than {EQUAL_WITHIN} points apart"
     elif abs(points) > half:
         other = "they differ" if claim.equal else "the opposite"
-        word = "agrees" if points > 0 and not claim.equal else f"disagrees: {other}"
+        word = "agrees" if points > 0 and not claim.equal else f"cannot tell at this scale: {other}"
     return f"{word} ({points:+.1f} ± {half:.1f})"
 
 
@@ -275,14 +275,23 @@ def took(rows: Sequence[Row], curves: Curves) -> str:
     return f"{text} ({', '.join(cpus)})." if cpus else f"{text}."
 
 
-def scale(experiment: Experiment) -> str:
-    """Return how many games the networks learn from, here and in the paper."""
-    games = max(run.games for run in experiment.runs().values())
-    ours, theirs = experiment.generations * games, experiment.paper_games
-    return (
+def scale(experiment: Experiment, curves: Curves) -> str:
+    """Return how many games the networks learn from, and how often, here and in the paper."""
+    runs, theirs = experiment.runs(), experiment.paper_games
+    ours = experiment.generations * max(run.games for run in runs.values())
+    text = (
         f"Scale: networks learn from {ours:,} games in all, {ours / theirs:.1%} of the paper's "
         f"{theirs:,}."
     )
+    shares = [
+        learned(run, curves[name])[2] * ours / published.iterations
+        for name, run in runs.items()
+        if name in curves and (published := experiment.players.get(name, Player()).published)
+        if published.iterations
+    ]
+    if shares:
+        text += f" Counting each use, they learn from at most {max(shares):.2%} of its samples."
+    return text
 
 
 def page(experiment: Experiment, name: str, rows: Sequence[Row], curves: Curves) -> str:
@@ -292,7 +301,7 @@ def page(experiment: Experiment, name: str, rows: Sequence[Row], curves: Curves)
     train, play = commands(experiment, name, by_player, n_draws)
     sections = [
         f"# {experiment.title}",
-        f"{experiment.paper}: {experiment.shows}. {scale(experiment)}",
+        f"{experiment.paper}: {experiment.shows}. {scale(experiment, curves)}",
         f"`{train}`, then `{play}`, repeat this page. "
         f"{took(rows, curves)} {100 * len(rows):,} games: {n_draws:,} draws of five, who "
         f"played {len(rows):,} sets of 100. ± is half of the 95% interval over draws, twice "

@@ -23,6 +23,8 @@ from benchmarks.experiments.quasi_greedy.settings import (
 )
 
 NOTHING = "-"
+PAPER_RUNS = 5
+"""Runs that an interval of the paper is over."""
 
 
 class Order(NamedTuple):
@@ -79,7 +81,9 @@ def orders_of_scores(
     published: Mapping[str, Published],
     ours: Mapping[str, Estimate | None],
 ) -> Iterator[Order]:
-    """Yield the pairs of runs; those with published intervals that overlap if both have a mean.
+    """Yield the pairs of runs that the paper's means or bounds compare.
+
+    Published means are compared by Welch's interval of their difference, bounds by being apart.
 
     Args:
         measure: the way to play.
@@ -88,12 +92,22 @@ def orders_of_scores(
         ours: our scores by run; None or missing if a run was not measured.
     """
     for pair in combinations(published, 2):
-        low, high = sorted(pair, key=lambda run: published[run].low)
+        low, high = sorted(pair, key=lambda run: published[run].middle)
         scores = ours.get(high), ours.get(low)
-        if published[low].high < published[high].low:
-            yield Order(measure, share, high, low, "intervals apart", scores)
-        elif published[low].mean is not None and published[high].mean is not None:
-            yield Order(measure, share, high, low, "intervals overlap", scores, differs=False)
+        apart = _difference(published[high], published[low])
+        if apart is not None:
+            differs = apart.mean > apart.interval
+            says = f"{'a' if differs else 'no'} significant difference"
+            yield Order(measure, share, high, low, says, scores, differs)
+        elif published[low].high < published[high].low:
+            yield Order(measure, share, high, low, "bounds apart", scores)
+
+
+def _difference(one: Published, other: Published) -> Estimate | None:
+    """Return the difference of two published means; None unless both have an interval."""
+    if not (one.spread and other.spread):
+        return None
+    return difference(*(Estimate(each.middle, each.spread, PAPER_RUNS) for each in (one, other)))
 
 
 def orders(experiment: Experiment, curves: Curves) -> list[Order]:
@@ -118,20 +132,20 @@ def orders(experiment: Experiment, curves: Curves) -> list[Order]:
 
 
 def counts(pairs: Sequence[Order]) -> str:
-    """Return the number of pairs that agree, in one line."""
+    """Return the number of pairs that agree at the end of the runs, in one line."""
+    pairs = [order for order in pairs if order.share == 1]
     measured = [order for order in pairs if order.agrees is not None and order.differs]
     significant = [order for order in measured if order.is_significant]
     equal = [order for order in pairs if order.agrees is not None and not order.differs]
     text = (
-        f"{_n_agree(measured)} of {len(measured)} pairs of runs that "
-        "the paper orders have the same order here; of the "
-        f"{len(significant)} pairs that differ significantly here, "
-        f"{_n_agree(significant)}."
+        f"At the end, {_n_agree(measured)} of {len(measured)} pairs of runs that the paper orders "
+        f"have the same order here. {len(significant)} of them differ significantly here, "
+        f"{_n_agree(significant)} in the paper's order."
     )
     if equal:
         text += (
-            f" Of {len(equal)} pairs whose published intervals overlap, {_n_agree(equal)} have no "
-            "significant difference here."
+            f" Of {len(equal)} pairs without a significant difference in the paper, "
+            f"{_n_agree(equal)} have none here."
         )
     return text
 
@@ -180,7 +194,8 @@ def _setup(experiment: Experiment, scale: Scale, rows: Sequence[Row]) -> str:
     seeds = str(most) if fewest == most else f"{fewest} to {most}"
     games = ", ".join(f"{measure} {n:,}" for measure, n in _n_games(rows).items())
     length = experiment.length.get(scale.axis)
-    part = f", {scale.amount / length:.2g} of the paper's {short(length)}" if length else ""
+    whole = Scale(scale.axis, length) if length else None
+    part = f", {100 * scale.amount / whole.amount:.2g}% of the paper's {whole}" if whole else ""
     if scale.axis != experiment.axis:
         part += f", where the paper compares after equal {experiment.axis}"
     several = "runs by Student's t, where a run has several seeds, and otherwise over games"
@@ -302,13 +317,12 @@ def _extrapolation(experiment: Experiment, scale: Scale, curves: Curves) -> str:
         body.append(cells)
     head = ["run"]
     for measure in DEPTHS:
-        head += [f"{measure}, second half", f"after {short(length)} {scale.axis}"]
+        head += [f"{measure}, second half", f"after {Scale(scale.axis, length)}"]
     return (
         "## At the paper's length\n\n"
         "What runs gained in their second half, and the scores that they would have at the paper's "
-        "length if each doubling gained as much, where the gain is significant. These are upper "
-        "estimates: curves flatten, and gains that are high by chance are shown before others. "
-        "Intervals over games do not cover what another run would learn."
+        "length if each doubling gained as much. Curves flatten, so less is expected. Intervals "
+        "over games do not cover what another run would learn."
         f"\n\n{markdown(head, body)}\n"
     )
 
@@ -329,7 +343,7 @@ def _gains(points: Sequence[Point], measure: str, n: float) -> list[str]:
         gains = [after - before for before, after in zip(halves, ends, strict=True)]
         gain = over_runs([Estimate(each, math.nan) for each in gains])
         far = over_runs([Estimate(e + n * g, math.nan) for e, g in zip(ends, gains, strict=True)])
-    return [str(gain), str(far) if gain.mean > gain.interval else NOTHING]
+    return [str(gain), str(far)]
 
 
 def _percent(share: float) -> str:

@@ -36,10 +36,19 @@ class Published(NamedTuple):
     high: float
     mean: float | None = None
 
+    @property
+    def middle(self) -> float:
+        """The mean, or the lower bound if the paper has none."""
+        return self.low if self.mean is None else self.mean
+
+    @property
+    def spread(self) -> float:
+        """Half of the mean's interval, 0 if the paper has none."""
+        return 0 if self.mean is None else self.high - self.mean
+
     def __str__(self) -> str:
         if self.mean is not None:
-            spread = self.high - self.mean
-            return f"{self.mean:,.0f} ± {spread:,.0f}" if spread else f"{self.mean:,.0f}"
+            return f"{self.mean:,.0f}" + (f" ± {self.spread:,.0f}" if self.spread else "")
         if math.isinf(self.high):
             return f"over {self.low:,.0f}"
         return f"{self.low:,.0f} to {self.high:,.0f}"
@@ -68,6 +77,8 @@ class Scale(NamedTuple):
     amount: float
 
     def __str__(self) -> str:
+        if self.axis == "seconds" and self.amount >= 3600:
+            return f"{self.amount / 3600:.3g} hours"
         return f"{short(self.amount)} {self.axis}"
 
 

@@ -267,7 +267,7 @@ def test_whole_matches_are_equal_in_both_programs() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RULES)
 def test_many_random_matches_are_equal_in_both_programs(name: str) -> None:
-    seen = check_matches(name, 8, 20)
+    seen = check_matches(name, 8, 12)
     if name != "idle limit 1":  # where hardly anything is played
         rare = set() if RULES[name].eight_cuts else {"finish with a cut"}  # by the spade 3 alone
         assert set(seen) >= EVENTS - NEVER.get(name, set()) - rare

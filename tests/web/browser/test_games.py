@@ -195,6 +195,7 @@ def test_a_network_learns_and_plays_against_time(
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("view", ["2048", "daihinmin", "leaderboard", "learn"])
 def test_pages_are_accessible(open_page: Callable[..., Any], view: str, scheme: str) -> None:
+    """In the dark only the colors of most pages are others."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
     page = open_page(view, color_scheme=scheme, viewport={"width": 390, "height": 800})
     if view == "2048":
@@ -206,6 +207,7 @@ def test_pages_are_accessible(open_page: Callable[..., Any], view: str, scheme: 
     if view == "daihinmin":
         page.get_by_role("button", name="Start").click()
         page.wait_for_selector("text=Your turn")
-    violations = axe.Axe().run(page).response["violations"]
+    only = {"runOnly": ["cat.color"]} if scheme == "dark" and view != "2048" else None
+    violations = axe.Axe().run(page, options=only).response["violations"]
     assert [(each["id"], each["nodes"][0]["html"][:200]) for each in violations] == []
     assert page.evaluate("document.documentElement.scrollWidth") <= 390

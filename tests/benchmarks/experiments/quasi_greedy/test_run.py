@@ -157,7 +157,7 @@ def test_orders_of_a_table_made_by_hand() -> None:
     published = {
         "a": Published(90, 110, 100),
         "b": Published(40, 60, 50),
-        "c": Published(55, 75, 65),  # overlaps with b
+        "c": Published(45, 65, 55),  # does not differ significantly from b
         "d": Published(200, float("inf")),
         "e": Published(10, 12, 11),
     }
@@ -182,19 +182,30 @@ def test_orders_of_a_table_made_by_hand() -> None:
         ("d", "e"): "not measured",
     }
     assert report.counts(pairs).startswith("3 of 5 pairs of runs")
-    assert "of the 1 pairs that differ significantly here, 1" in report.counts(pairs)
-    assert "Of 1 pairs whose published intervals overlap, 0 have no" in report.counts(pairs)
+    assert "1 of them differ significantly here, 1 in the" in report.counts(pairs)
+    assert "Of 1 pairs without a significant difference in the paper, 0" in report.counts(pairs)
     mixed = {**ours, "b": Estimate(5, 1, runs=3)}  # no interval against one run's games
     pairs = list(report.orders_of_scores("greedy", 1, published, mixed))
     verdicts = {order.better: order.verdict() for order in pairs if order.worse == "b"}
     assert verdicts == {"a": "same, no interval", "c": "no interval", "d": "same, no interval"}
-    assert "of the 0 pairs that differ significantly" in report.counts(pairs)
-    assert "published intervals overlap" not in report.counts(pairs)
+    assert "0 of them differ significantly" in report.counts(pairs)
+    assert "without a significant difference" not in report.counts(pairs)
     near = {**ours, "c": Estimate(6, 1)}
     pairs = list(report.orders_of_scores("greedy", 1, published, near))
     verdicts = {order.worse: order.verdict() for order in pairs if order.better == "c"}
     assert verdicts == {"b": "no significant difference", "e": "not measured"}
-    assert "Of 1 pairs whose published intervals overlap, 1 have no" in report.counts(pairs)
+    assert "Of 1 pairs without a significant difference in the paper, 1" in report.counts(pairs)
+
+
+def test_published_means_differ_if_the_interval_of_their_difference_has_no_zero() -> None:
+    """Intervals of five runs may overlap though their means differ: 12 with an interval of 11.7."""
+    published = {"low": Published(40, 60, 50), "high": Published(52, 72, 62)}
+    ours: dict[str, Estimate | None] = {"low": Estimate(5, 1), "high": Estimate(9, 1)}
+    (pair,) = report.orders_of_scores("greedy", 1, published, ours)
+    assert (pair.better, pair.differs, pair.verdict()) == ("high", True, "same, significant")
+    nearer = {**published, "high": Published(51, 71, 61)}
+    (pair,) = report.orders_of_scores("greedy", 1, nearer, ours)
+    assert (pair.differs, pair.verdict()) == (False, "a significant difference")
 
 
 def test_claims_in_words_are_about_the_end_of_runs() -> None:
