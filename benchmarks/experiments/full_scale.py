@@ -211,8 +211,8 @@ def daihinmin() -> Iterator[Work]:
 
 def table() -> str:
     """Return the hours on each number of cores, in Markdown."""
-    head = ["work", "amount", "a second on one core", "of an", "core-hours"]
-    head += [f"{n:,} cores" for n in CORES]
+    head = ["work", "amount", "per second on one core", "processor", "core-hours"]
+    head += [f"hours on {n:,} cores" for n in CORES]
     body = [
         [
             *(each.name, f"{each.amount:,.0f} {each.unit}", _short(each.rate), each.cpu),

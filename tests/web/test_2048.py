@@ -283,7 +283,7 @@ def test_a_search_ends_at_its_time_limit(visitor: Visitor) -> None:
     start = time.monotonic()
     status, text = visitor.refused("2048/run", **body)
     assert status == 503 and "stopped after 8 s" in text
-    assert time.monotonic() - start < 6
+    assert time.monotonic() - start < 10
 
 
 def test_searches_end_with_the_server(new_server: Callable[..., Server]) -> None:

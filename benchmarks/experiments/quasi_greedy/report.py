@@ -355,7 +355,8 @@ def _learned(learned: float | None, played: float, has_share: bool) -> str:
     """Return the number of moves learned from, with its share of those played if there is one."""
     if learned is None:
         return NOTHING
-    return short(learned) + (f" ({100 * learned / played:.3g}%)" if has_share else "")
+    number = short(learned) if learned >= 1e6 else f"{learned:,.0f}"
+    return number + (f" ({100 * learned / played:.3g}%)" if has_share else "")
 
 
 def _orders_table(pairs: Sequence[Order]) -> str:
