@@ -171,7 +171,10 @@ def resumes(folder: Path, checkpoint: str) -> tuple[str, ...]:
     return ("--resume",) if (folder / checkpoint).exists() else ()
 
 
-@pytest.mark.parametrize("n", [1, pytest.param(6, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize(
+    "n",
+    [pytest.param(1, marks=pytest.mark.slow), pytest.param(6, marks=pytest.mark.exhaustive)],
+)
 def test_a_training_run_goes_on_from_a_checkpoint_with_all_its_rows(tmp_path: Path, n: int) -> None:
     from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
     from tests.support.training_runs import TrainingCommand, assert_same_learner, read_rows

@@ -105,6 +105,7 @@ def test_a_row_is_written_once_though_its_parts_are_still_there(tmp_path: Path) 
     assert len(json_files.rows(log)) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("before", "after"), [(3, 2), (2, 3), (4, 6), (6, 5), (3, 7)])
 def test_parts_of_another_size_do_not_count(tmp_path: Path, before: int, after: int) -> None:
     path, log, cell = tmp_path / "games.jsonl", tmp_path / "log", CELLS[0]

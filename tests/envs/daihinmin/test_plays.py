@@ -161,6 +161,7 @@ def test_a_text_that_is_not_a_play_raises_an_error(text: str) -> None:
         plays.parse(text)
 
 
+@pytest.mark.slow
 def test_random_texts_are_parsed_like_the_oracle() -> None:
     """The cells are close to each other, so that most kinds of malformed plays occur."""
     rng = random.Random(2)

@@ -269,6 +269,7 @@ def test_targets_of_roots_equal_those_by_hand(settings: dict[str, Any], target: 
     assert n_before == n_moves
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "simulations", "settings", "share"),
     [

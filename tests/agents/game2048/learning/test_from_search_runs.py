@@ -215,6 +215,7 @@ def test_a_run_ends_when_its_checkpoint_would_have_inf(
     assert new(settings, place).n_moves == others[0]["n_moves"]
 
 
+@pytest.mark.slow
 def test_a_run_writes_its_learner_and_its_rows(
     settings: dict[str, Any], command: TrainingCommand
 ) -> None:
@@ -241,6 +242,7 @@ def test_a_run_writes_its_learner_and_its_rows(
         assert (metadata["unit"], metadata["learner"]) == (SCALE, asdict(expected.settings))
 
 
+@pytest.mark.slow
 def test_a_resumed_run_equals_an_uninterrupted_one(
     settings: dict[str, Any], command: TrainingCommand
 ) -> None:

@@ -84,7 +84,7 @@ def random_boards(n: int) -> npt.NDArray[np.uint64]:
     ],
     ids=str,
 )
-@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize("depth", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_uses_are_those_of_a_naive_count(
     size: tuple[int, int], options: dict[str, Any], depth: int
 ) -> None:

@@ -193,6 +193,7 @@ KINDS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "settings"), list(zip(3 * OPTIONS, cycle(KINDS), strict=False)), ids=str
 )

@@ -250,6 +250,7 @@ def exact_values(word: int) -> dict[int, float]:
     return result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("segment", [1, 8])
 def test_values_of_an_endgame_converge_to_the_exact_ones(segment: int) -> None:
     """Games begin at a board from which 132 are reachable; the best move is to the right."""

@@ -192,6 +192,7 @@ def test_the_exact_player_scores_the_optimum_in_games(size: tuple[int, int]) -> 
     assert abs(scores.mean() - solution.value) < 3 * scores.std() / 4000**0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(2, 2), (2, 3)])
 def test_no_player_scores_more_than_the_optimum(size: tuple[int, int]) -> None:
     best = solved(size).value

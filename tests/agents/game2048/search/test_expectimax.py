@@ -111,6 +111,7 @@ def test_values_equal_those_of_the_plain_recursion(size: tuple[int, int], depth:
     check_values(agent, size, {1: 200, 2: 60, 3: 10, 4: 2}[depth])
 
 
+@pytest.mark.slow
 @by_size
 @pytest.mark.parametrize(("depth", "extend"), [(1, 3), (2, 1), (2, 2), (3, 1)])
 def test_with_few_empty_cells_moves_count_half(

@@ -207,6 +207,7 @@ def test_trees_are_matched_to_boards_in_any_order(compiled: bool) -> None:
             shown["d"] = shown["*"]
 
 
+@pytest.mark.slow
 def test_a_failed_search_does_not_affect_the_next() -> None:
     """The value function fails in the middle of a search, when some states wait for values."""
     net = random_network()

@@ -227,6 +227,7 @@ def test_large_tiles_and_ends_of_games_are_searched_as_by_the_oracle(text: str) 
         check_search((4, 4), settings, [board])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "compiled", "settings"),
     [
@@ -429,7 +430,7 @@ TREES: list[dict[str, Any]] = [
     ("settings", "size"), list(zip(TREES, cycle([(2, 3), (4, 4)]), strict=False)), ids=str
 )
 def test_trees_are_consistent(size: tuple[int, int], settings: dict[str, Any]) -> None:
-    config = MCSoftmaxSettings(**{"simulations": 80, **settings})
+    config = MCSoftmaxSettings(**{"simulations": 50, **settings})
     boards = as_words(random_boards(3, 4, size))
     agent = MCSoftmaxAgent(as_estimator(random_network(size)), config)
     result = agent.search(boards)
@@ -437,9 +438,9 @@ def test_trees_are_consistent(size: tuple[int, int], settings: dict[str, Any]) -
     for tree in range(3 * n_each):
         check(agent)(tree)
         root = trees.states[tree * trees.capacity]
-        assert (root["board"], root["n"]) == (boards[tree // n_each], 80)
+        assert (root["board"], root["n"]) == (boards[tree // n_each], 50)
     legal = np.isfinite(result.values)
-    assert result.visits.sum(1).tolist() == (n_each * 79 * legal.any(1)).tolist()
+    assert result.visits.sum(1).tolist() == (n_each * 49 * legal.any(1)).tolist()
     assert (result.visits[~legal] == 0).all()
 
 

@@ -69,6 +69,7 @@ def damaged(n: int, seed: int) -> Iterator[tuple[str, Game]]:
         yield name, game
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", READERS)
 def test_a_wrong_number_does_no_harm(name: str) -> None:
     if name == "rgb_array":
