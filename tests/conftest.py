@@ -28,7 +28,7 @@ with contextlib.suppress(ImportError):
     from hypothesis import HealthCheck, settings
 
     slow: dict[str, Any] = {"deadline": None, "suppress_health_check": list(HealthCheck)}
-    settings.register_profile("same", derandomize=True, **slow)
+    settings.register_profile("same", derandomize=True, max_examples=50, **slow)
     settings.register_profile("random", max_examples=1_000, print_blob=True, **slow)
     settings.register_profile("fuzz", settings.get_profile("random"), max_examples=10_000)
     settings.load_profile("same")

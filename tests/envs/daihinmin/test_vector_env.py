@@ -118,7 +118,7 @@ def test_games_are_those_of_single_environments(
     envs, others = pair(6, mode, **settings)
     rng, n_ends, n_places = np.random.default_rng(3), 0, 0
     reset_both(envs, others, 20)
-    for _ in range(70):
+    for _ in range(50):
         step = step_both(envs, others, some_actions(envs, rng))
         assert envs.observation_space.contains(step[0])
         masks = [env.get_wrapper_attr("action_masks")() for env in others.envs]
@@ -130,7 +130,7 @@ def test_games_are_those_of_single_environments(
         if mode is DISABLED and over.any():
             reset_both(envs, others, reset_mask=over)
     reset_both(envs, others)
-    assert n_ends > 5 and n_places > 2
+    assert n_ends > 3 and n_places > 1
 
 
 @by_mode

@@ -69,7 +69,7 @@ def test_games_are_those_of_single_environments(
     assert_same(envs.reset(seed=20), others.reset(seed=20))
     n_ends = 0
     for t in count():
-        if t >= 60 and n_ends:
+        if t >= 40 and n_ends:
             break
         actions = rng.integers(4, size=6)
         step, other = envs.step(actions), others.step(actions)

@@ -131,8 +131,8 @@ EVERY = [*PLAIN, *DELAYED, *RANDOM, *RESTARTED, *GOOD, *SEARCHED]
 
 
 BOARDS: list[tuple[list[list[int]], tuple[int, int], int]] = [
-    (ALL_CELLS, (2, 2), 20),
-    ([[0, 1, 4, 8], [5]], (3, 2), 10),
+    (ALL_CELLS, (2, 2), 12),
+    ([[0, 1, 4, 8], [5]], (3, 2), 6),
     (SMALL_4X4, (4, 4), 2),
 ]
 """Tuples of cells, the size of their board, and the rounds of games to play."""

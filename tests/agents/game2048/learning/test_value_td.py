@@ -82,8 +82,14 @@ def values_of(net: nn.Module, value_scale: float) -> Callable[[list[oracle.Board
         ({"restart": 10, "symmetric": False}, 130),
         ({"restart": 10, "jump": 0.7}, 130),
         ({"jump": 1.0, "average": 0.9, "batch": 2, "rate": 1e-2, "decay": 400}, 60),
-        ({"value_scale": 3.5, "batch": 1, "restart": 20, "rate": 1e-4}, 160),
-        ({"segment": 7, "restart": 10, "jump": 0.7, "batch": 5}, 200),
+        pytest.param(
+            {"value_scale": 3.5, "batch": 1, "restart": 20, "rate": 1e-4},
+            160,
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            {"segment": 7, "restart": 10, "jump": 0.7, "batch": 5}, 200, marks=pytest.mark.slow
+        ),
         ({"segment": 20, "lam": 1.0}, 110),
         ({"segment": 5, "lam": 0.0, "average": 0.9}, 110),
     ],

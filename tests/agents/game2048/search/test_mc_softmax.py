@@ -157,7 +157,8 @@ def test_a_new_root_keeps_its_subtree(widening: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("leaves", "widening"), [(None, 0.5), pytest.param(1, 0.5, marks=pytest.mark.slow), (6, 1.0)]
+    ("leaves", "widening"),
+    [(None, 0.5), *(pytest.param(*each, marks=pytest.mark.slow) for each in ((1, 0.5), (6, 1.0)))],
 )
 def test_reuse_keeps_the_trees_of_games(leaves: int | None, widening: float) -> None:
     """Five games, which end one after the other; without leaves the search is compiled."""
