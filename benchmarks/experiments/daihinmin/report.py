@@ -27,6 +27,8 @@ from benchmarks.experiments.harness import Estimate, difference, most, over_runs
 
 EQUAL_WITHIN = 9
 """Points per 100 games: the paper calls 300 and 309 different, with 32 and 64 channels."""
+ENOUGH = 0.01
+"""Share of the paper's length from which on a significant difference contradicts the paper."""
 
 OURS, PAPER = "#0072b2", "#9a9a9a"
 
@@ -125,8 +127,8 @@ def lead(first: Sequence[Result], second: Sequence[Result]) -> tuple[float, floa
     return apart.mean, apart.interval
 
 
-def verdict(claim: Claim, by_player: Mapping[str, Result]) -> str:
-    """Return the verdict on a claim of the paper."""
+def verdict(claim: Claim, by_player: Mapping[str, Result], share: float = 0) -> str:
+    """Return the verdict on a claim of the paper, by runs of some share of the paper's length."""
     first, second = (runs_of(name, by_player) for name in claim.players)
     if not first or not second:
         return "not measured"
@@ -138,7 +140,8 @@ def verdict(claim: Claim, by_player: Mapping[str, Result]) -> str:
         word = f"agrees: less than {EQUAL_WITHIN} points apart"
     elif abs(points) > half:
         other = "they differ" if claim.equal else "the opposite"
-        word = "agrees" if points > 0 and not claim.equal else f"cannot tell at this scale: {other}"
+        word = "disagrees" if share >= ENOUGH else "cannot tell at this scale"
+        word = "agrees" if points > 0 and not claim.equal else f"{word}: {other}"
     return f"{word} ({points:+.1f} ± {half:.1f})"
 
 
@@ -215,13 +218,13 @@ def points_table(experiment: Experiment, by_player: Mapping[str, Result]) -> str
     return markdown(head, [*body, *([n, *["-"] * 4, f"{p} ± 4", "-"] for n, p in others)])
 
 
-def claims_table(experiment: Experiment, by_player: Mapping[str, Result]) -> str:
-    """Return the table of the paper's claims."""
+def claims_table(experiment: Experiment, by_player: Mapping[str, Result], share: float) -> str:
+    """Return the table of the paper's claims, by runs of some share of the paper's length."""
     head = ["the paper says", "points of", "here (± half of the 95% interval)"]
     body = []
     for claim in experiment.claims:
         pair = (" as " if claim.equal else " above ").join(claim.players)
-        body.append([claim.says, pair, verdict(claim, by_player)])
+        body.append([claim.says, pair, verdict(claim, by_player, share)])
     return markdown(head, body)
 
 
@@ -275,20 +278,28 @@ def took(rows: Sequence[Row], curves: Curves) -> str:
     return f"{text} ({', '.join(cpus)})." if cpus else f"{text}."
 
 
-def scale(experiment: Experiment, curves: Curves) -> str:
+def n_games(experiment: Experiment) -> int:
+    """Return the number of games that a network learns from in all."""
+    return experiment.generations * max(run.games for run in experiment.runs().values())
+
+
+def shares_of_uses(experiment: Experiment, curves: Curves) -> list[float]:
+    """Return the shares of the paper's samples, counting each use, of networks that it has."""
+    return [
+        learned(run, curves[name])[2] * n_games(experiment) / published.iterations
+        for name, run in experiment.runs().items()
+        if name in curves and (published := experiment.players.get(name, Player()).published)
+        if published.iterations
+    ]
+
+
+def scale(experiment: Experiment, shares: Sequence[float]) -> str:
     """Return how many games the networks learn from, and how often, here and in the paper."""
-    runs, theirs = experiment.runs(), experiment.paper_games
-    ours = experiment.generations * max(run.games for run in runs.values())
+    ours, theirs = n_games(experiment), experiment.paper_games
     text = (
         f"Scale: networks learn from {ours:,} games in all, {ours / theirs:.1%} of the paper's "
         f"{theirs:,}."
     )
-    shares = [
-        learned(run, curves[name])[2] * ours / published.iterations
-        for name, run in runs.items()
-        if name in curves and (published := experiment.players.get(name, Player()).published)
-        if published.iterations
-    ]
     if shares:
         text += f" Counting each use, they learn from at most {max(shares):.2%} of its samples."
     return text
@@ -299,16 +310,18 @@ def page(experiment: Experiment, name: str, rows: Sequence[Row], curves: Curves)
     by_player = results(rows)
     n_draws = len({row["seed"] for row in rows})
     train, play = commands(experiment, name, by_player, n_draws)
+    shares = shares_of_uses(experiment, curves)
+    share = max(shares, default=n_games(experiment) / experiment.paper_games)
     sections = [
         f"# {experiment.title}",
-        f"{experiment.paper}: {experiment.shows}. {scale(experiment, curves)}",
+        f"{experiment.paper}: {experiment.shows}. {scale(experiment, shares)}",
         f"`{train}`, then `{play}`, repeat this page. "
         f"{took(rows, curves)} {100 * len(rows):,} games: {n_draws:,} draws of five, who "
         f"played {len(rows):,} sets of 100. ± is half of the 95% interval over draws, twice "
         "the standard error, also of the paper. Intervals and verdicts do not cover learning where "
         "a network learned once; with several runs they are over runs, by Student's distribution.",
         points_table(experiment, by_player),
-        claims_table(experiment, by_player),
+        claims_table(experiment, by_player, share),
         correlations(experiment, by_player),
         "Training samples, and the number of times that each was used; in the paper an iteration "
         "uses the samples of about one game.",

@@ -174,6 +174,8 @@ def test_a_claim_is_compared_with_its_interval() -> None:
         "agrees: less than 9 points apart (+1.0 ± 2.8)"
     )
     assert report.verdict(equal, {"x": one, "y": far}).startswith("cannot tell at this scale: they")
+    assert report.verdict(equal, {"x": one, "y": far}, 0.01).startswith("disagrees: they differ")
+    assert report.verdict(claim, {"x": one, "y": far}, 0.01) == "agrees (+30.0 ± 10.0)"
 
 
 # Tables
