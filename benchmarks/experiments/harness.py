@@ -255,20 +255,28 @@ def processors(rows: Iterable[Row]) -> list[str]:
     return sorted({row["machine"]["cpu"] for row in rows if "machine" in row})
 
 
-def are_published(study: Path, out: Path) -> bool:
-    """Return True if a folder has the rows that a study's verdicts are about; if not, print why.
+def published_texts(study: Path, out: Path, texts: Sequence[str], stem: str = "") -> list[str]:
+    """Return texts of a page about the published rows; none for other rows, and print why.
 
     Args:
-        study: the folder of the study: its `published.json` has the SHA-256 of each file of rows.
+        study: the folder of the study with the texts; its `published.sha256`, as of `sha256sum`,
+            has the digest of each file of rows that they are about.
         out: the folder of the rows.
+        texts: files of the texts, in the order of the page.
+        stem: name of the rows that the page is of, without `.jsonl`; by default all.
     """
-    for name, expected in json_files.read(study / "published.json").items():
+    lines = (study / "published.sha256").read_text(encoding="utf-8").splitlines()
+    published = (line.split() for line in lines)
+    expected = {name: digest for digest, name in published if stem in ("", Path(name).stem)}
+    if not expected:
+        return []
+    for name in expected:
         file = out / name
         digest = sha256(file.read_bytes()).hexdigest() if file.exists() else "no file"
-        if digest != expected:
-            print(f"The page has no text: it is about other rows than {file} has ({digest})")
-            return False
-    return True
+        if digest != expected[name]:
+            print(f"The page has no verdicts: they are about other rows than {file} has ({digest})")
+            return []
+    return [(study / text).read_text(encoding="utf-8").rstrip() for text in texts]
 
 
 INTERVALS = "Intervals are over games, and where there are several runs over these."

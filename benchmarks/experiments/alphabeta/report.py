@@ -14,7 +14,7 @@ from afterstate.leaderboard import figures
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.alphabeta.settings import HERE, Experiment, Players
 from benchmarks.experiments.cells import cost, latest, mean_text, name, took
-from benchmarks.experiments.harness import Study, are_published, processors
+from benchmarks.experiments.harness import Study, processors, published_texts
 
 GAMES, REACHED, FIGURE = "games.jsonl", "reached.jsonl", "rate_2048.svg"
 """Files of the results."""
@@ -30,8 +30,7 @@ def write(study: Study[Experiment]) -> None:
     """
     experiment = study.experiment
     study.out.mkdir(parents=True, exist_ok=True)
-    names = ("text.md", "verdicts.md") if are_published(HERE, study.out) else ()
-    texts = [(HERE / name).read_text(encoding="utf-8").rstrip() for name in names]
+    texts = published_texts(HERE, study.out, ["text.md", "verdicts.md"])
     parts = ["# " + experiment.title, *texts, *reached_section(study)]
     parts += ["## What each term contributes", took(latest(study.out / GAMES, experiment.cells()))]
     parts.append(f"![]({FIGURE})")

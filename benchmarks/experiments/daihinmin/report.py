@@ -22,13 +22,24 @@ from matplotlib.axes import Axes
 from afterstate.agents.daihinmin.learning.rank_runs import RankRun
 from afterstate.agents.training.commands import markdown
 from afterstate.leaderboard.row_files import Row
-from benchmarks.experiments.daihinmin.settings import Claim, Experiment, Player, without_seed
-from benchmarks.experiments.harness import Estimate, difference, most, over_runs, processors
+from benchmarks.experiments.daihinmin.settings import (
+    FOLDER,
+    Claim,
+    Experiment,
+    Player,
+    without_seed,
+)
+from benchmarks.experiments.harness import (
+    Estimate,
+    difference,
+    most,
+    over_runs,
+    processors,
+    published_texts,
+)
 
 EQUAL_WITHIN = 9
 """Points per 100 games: the paper calls 300 and 309 different, with 32 and 64 channels."""
-ENOUGH = 0.01
-"""Share of the paper's length from which on a significant difference contradicts the paper."""
 
 OURS, PAPER = "#0072b2", "#9a9a9a"
 
@@ -127,22 +138,22 @@ def lead(first: Sequence[Result], second: Sequence[Result]) -> tuple[float, floa
     return apart.mean, apart.interval
 
 
-def verdict(claim: Claim, by_player: Mapping[str, Result], share: float = 0) -> str:
-    """Return the verdict on a claim of the paper, by runs of some share of the paper's length."""
+def comparison(claim: Claim, by_player: Mapping[str, Result]) -> str:
+    """Return how the players of a claim of the paper compare here, in words."""
     first, second = (runs_of(name, by_player) for name in claim.players)
     if not first or not second:
         return "not measured"
     points, half = lead(first, second)
     if math.isnan(half):
-        return f"too few draws or runs for an interval ({points:+.1f})"
-    word = "cannot tell: not significant"
-    if claim.equal and abs(points) + half < EQUAL_WITHIN:
-        word = f"agrees: less than {EQUAL_WITHIN} points apart"
-    elif abs(points) > half:
-        other = "they differ" if claim.equal else "the opposite"
-        word = "disagrees" if share >= ENOUGH else "cannot tell at this scale"
-        word = "agrees" if points > 0 and not claim.equal else f"{word}: {other}"
-    return f"{word} ({points:+.1f} ± {half:.1f})"
+        return f"{points:+.1f}: too few draws or runs for an interval"
+    is_significant = abs(points) > half
+    if claim.equal:
+        word = "a significant difference" if is_significant else "no significant difference"
+        word += f", less than {EQUAL_WITHIN} apart" if abs(points) + half < EQUAL_WITHIN else ""
+    else:
+        word = "same, " if points > 0 else "opposite, "
+        word += "significant" if is_significant else "not significant"
+    return f"{points:+.1f} ± {half:.1f}: {word}"
 
 
 def learned(run: RankRun, rows: Sequence[Row]) -> tuple[int, float, float]:
@@ -218,13 +229,13 @@ def points_table(experiment: Experiment, by_player: Mapping[str, Result]) -> str
     return markdown(head, [*body, *([n, *["-"] * 4, f"{p} ± 4", "-"] for n, p in others)])
 
 
-def claims_table(experiment: Experiment, by_player: Mapping[str, Result], share: float) -> str:
-    """Return the table of the paper's claims, by runs of some share of the paper's length."""
-    head = ["the paper says", "points of", "here (± half of the 95% interval)"]
+def claims_table(experiment: Experiment, by_player: Mapping[str, Result]) -> str:
+    """Return the table of the pairs of players that the paper compares."""
+    head = ["the paper says", "points of", "here"]
     body = []
     for claim in experiment.claims:
         pair = (" as " if claim.equal else " above ").join(claim.players)
-        body.append([claim.says, pair, verdict(claim, by_player, share)])
+        body.append([claim.says, pair, comparison(claim, by_player)])
     return markdown(head, body)
 
 
@@ -305,13 +316,26 @@ def scale(experiment: Experiment, shares: Sequence[float]) -> str:
     return text
 
 
-def page(experiment: Experiment, name: str, rows: Sequence[Row], curves: Curves) -> str:
-    """Return the page of an experiment in Markdown, given the name of its settings file."""
+def page(
+    experiment: Experiment,
+    name: str,
+    rows: Sequence[Row],
+    curves: Curves,
+    verdicts: Sequence[str] = (),
+) -> str:
+    """Return the page of an experiment in Markdown.
+
+    Args:
+        experiment: the experiment.
+        name: its name or settings file, for the commands of the page.
+        rows: those of its draws.
+        curves: those of its training runs.
+        verdicts: its section of verdicts, if it has one.
+    """
     by_player = results(rows)
     n_draws = len({row["seed"] for row in rows})
     train, play = commands(experiment, name, by_player, n_draws)
     shares = shares_of_uses(experiment, curves)
-    share = max(shares, default=n_games(experiment) / experiment.paper_games)
     sections = [
         f"# {experiment.title}",
         f"{experiment.paper}: {experiment.shows}. {scale(experiment, shares)}",
@@ -320,9 +344,12 @@ def page(experiment: Experiment, name: str, rows: Sequence[Row], curves: Curves)
         f"played {len(rows):,} sets of 100. ± is half of the 95% interval over draws, twice "
         "the standard error, also of the paper. Intervals and verdicts do not cover learning where "
         "a network learned once; with several runs they are over runs, by Student's distribution.",
+        *verdicts,
+        "## Points",
         points_table(experiment, by_player),
-        claims_table(experiment, by_player, share),
+        claims_table(experiment, by_player),
         correlations(experiment, by_player),
+        "## Learning",
         "Training samples, and the number of times that each was used; in the paper an iteration "
         "uses the samples of about one game.",
         training_table(experiment, curves),
@@ -390,7 +417,8 @@ def write(
         curves: those of its training runs.
         path: of the files, without the ends of their names.
     """
-    text = page(experiment, name, rows, curves)
+    verdicts = published_texts(FOLDER, path.parent, [f"{path.stem}.md"], path.stem)
+    text = page(experiment, name, rows, curves, verdicts)
     path.with_suffix(".md").write_text(text, encoding="utf-8")
     by_player = results(rows)
     with plt.rc_context({"svg.hashsalt": experiment.title, "font.size": 9}):

@@ -16,8 +16,8 @@ from afterstate.agents.training.run import N_RECENT
 from afterstate.envs import json_files
 from afterstate.leaderboard import figures
 from afterstate.leaderboard.row_files import Row
-from benchmarks.experiments.cells import cost, interval, latest, mean_text, score, took
-from benchmarks.experiments.harness import INTERVALS, Estimate, Study, are_published, over_runs
+from benchmarks.experiments.cells import cost, interval, latest, mean_text, name, score, took
+from benchmarks.experiments.harness import INTERVALS, Estimate, Study, over_runs, published_texts
 from benchmarks.experiments.mc_softmax.settings import HERE, Experiment, Measure
 
 FILES = {
@@ -27,9 +27,6 @@ FILES = {
     "temperature": "temperature.json",
 }
 """Files of the results."""
-
-TEXTS = ("text.md", "verdicts.md", "added.md", "readings.md")
-"""Text of the page before the tables."""
 
 NETWORKS = {
     "ntuple": "the N-tuple network",
@@ -81,10 +78,10 @@ def simulations(study: Study[Experiment], network: str) -> str:
     for kind, group in played.items():
         for row in group:
             n = row["settings"]["simulations"]
-            score = published.simulations.get(n) if kind.startswith(PAPER) else None
-            body.append([f"{n:,} simulations", kind, *score_cells(row, score)])
+            theirs = published.simulations.get(n) if kind.startswith(PAPER) else None
+            body.append([f"{n:,} simulations", kind, *score_cells(row), number(theirs)])
     for ply, row in others.items():
-        body.append([ply, "", *score_cells(row, published.searches.get(ply))])
+        body.append([ply, "", *score_cells(row), number(published.searches.get(ply))])
     head = ["", "", "mean score", "games", "µs of CPU a move", "published, CNN22"]
     return markdown(head, body)
 
@@ -120,11 +117,15 @@ def has_interval(row: Row) -> bool:
     return bool(row["n_games"] >= MIN_GAMES_SHOWN)
 
 
-def score_cells(row: Row, published: int | None) -> list[str]:
-    """Return the cells of a score, its games, its cost and the published score."""
+def score_cells(row: Row) -> list[str]:
+    """Return the cells of a score, its games and its cost."""
     mean = mean_text(row) if has_interval(row) else f"{row['mean']:,.0f}"
-    score = "" if published is None else f"{published:,}"
-    return [mean, f"{row['n_games']}", cost(row), score]
+    return [mean, f"{row['n_games']}", cost(row)]
+
+
+def number(score: int | None) -> str:
+    """Return a score of the paper as text, empty if it has none."""
+    return "" if score is None else f"{score:,}"
 
 
 def by_kind(played: list[Row]) -> dict[str, list[Row]]:
@@ -137,6 +138,21 @@ def by_kind(played: list[Row]) -> dict[str, list[Row]]:
         leaves = f", batches of {options['leaves']} leaves" if "leaves" in options else ""
         groups.setdefault(kind + leaves, []).append(row)
     return groups
+
+
+def of_other_networks(study: Study[Experiment]) -> str:
+    """Return the scores by simulations of networks that are not the experiment's, by their hash."""
+    known = study.experiment.networks.values()
+    every = {name(row): row for row in json_files.rows(study.out / FILES["scores"])}
+    played = [row for row in every.values() if row["group"] == "simulations"]
+    body = [
+        [row["network_sha256"], f"{row['settings']['simulations']:,}", kind, *score_cells(row)]
+        for kind, group in by_kind(played).items()
+        for row in group
+        if row["network_sha256"] not in known
+    ]
+    head = ["network", "simulations", "", "mean score", "games", "µs of CPU a move"]
+    return markdown(head, body) if body else ""
 
 
 def by_settings(study: Study[Experiment], measure: Measure, group: str) -> str:
@@ -311,6 +327,8 @@ def player_sections(study: Study[Experiment]) -> list[str]:
     for network in (each for each in NETWORKS if each in networks):
         parts += [f"## Simulations, {NETWORKS[network]}", simulations(study, network)]
         parts += [f"![](simulations_{network}.svg)"]
+    if others := of_other_networks(study):
+        parts += ["## Simulations, other networks", others]
     for measure in heads:
         for group in study.experiment.groups(measure):
             if group not in ("policies", "simulations", "lines") and rows(study, measure, group):
@@ -335,14 +353,13 @@ def write(study: Study[Experiment]) -> None:
     The text is about the published rows, and left out with others.
     """
     study.out.mkdir(parents=True, exist_ok=True)
-    texts = {name: (HERE / name).read_text(encoding="utf-8").rstrip() for name in TEXTS}
-    readings = texts.pop("readings.md")
-    is_published = are_published(HERE, study.out)
-    parts = ["# " + study.experiment.title, *(texts.values() if is_published else ())]
+    texts = published_texts(HERE, study.out, ["text.md", "verdicts.md", "added.md"])
+    parts = ["# " + study.experiment.title, *texts]
     players = player_sections(study)
     if players:
         played = [row for group in study.experiment.scores for row in rows(study, "scores", group)]
         parts.append(took(played))
+    readings = (HERE / "readings.md").read_text(encoding="utf-8").rstrip()
     parts += [*players, *learner_sections(study), readings]
     path = study.out / "README.md"
     path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")

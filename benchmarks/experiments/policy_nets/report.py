@@ -26,7 +26,7 @@ from afterstate.envs import durable_files, json_files
 from afterstate.envs.game2048 import rules, torch_rules
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.cells import name, score
-from benchmarks.experiments.harness import INTERVALS, Study, are_published, over_runs
+from benchmarks.experiments.harness import INTERVALS, Study, over_runs, published_texts
 from benchmarks.experiments.policy_nets import analysis, drawing, logs, tables
 from benchmarks.experiments.policy_nets.analysis import PAPER_BOARDS
 from benchmarks.experiments.policy_nets.settings import (
@@ -119,25 +119,30 @@ def write_page(out: Path, parts: Mapping[str, str]) -> None:
 
 def introduction(study: Study[Experiment], moves: float) -> dict[str, str]:
     """Return the title with the text of the page, and the verdicts, which are of published rows."""
-    if not are_published(HERE, study.out):
+    texts = published_texts(HERE, study.out, ["text.md", "verdicts.md"])
+    if not texts:
         return {study.experiment.title: f"Learned from {moves:,.0f} moves of a [log](log.json)."}
+    text, verdicts = texts
     log = json_files.read(study.out / LOG)
     (player,) = log["players"]
-    text = (HERE / "text.md").read_text(encoding="utf-8").rstrip()
     text = text.format(
         moves=f"{moves / 1e6:,.0f} million",
         log_moves=f"{log['moves'] / 1e6:,.0f} million moves",
         games=f"{player['games']:,}",
         score=f"{player['mean_score']:,.0f}",
     )
-    verdicts = (HERE / "verdicts.md").read_text(encoding="utf-8").rstrip()
-    return {study.experiment.title: text, "What agrees": verdicts}
+    return {study.experiment.title: text} | section(verdicts)
 
 
 def readings() -> dict[str, str]:
     """Return the last section."""
-    heading, text = (HERE / "readings.md").read_text(encoding="utf-8").rstrip().split("\n\n", 1)
-    return {heading.removeprefix("## "): text}
+    return section((HERE / "readings.md").read_text(encoding="utf-8").rstrip())
+
+
+def section(text: str) -> dict[str, str]:
+    """Return the text of a section by its heading."""
+    heading, body = text.split("\n\n", 1)
+    return {heading.removeprefix("## "): body}
 
 
 # Tables and figures

@@ -167,14 +167,25 @@ def tables(experiment: Experiment, scale: Scale, curves: Curves, rows: Sequence[
     ]
 
 
-def page(experiment: Experiment, parts: Sequence[str], picture: str) -> str:
-    """Return the page of an experiment, with the parts of `tables` and the name of its picture."""
+def page(
+    experiment: Experiment, parts: Sequence[str], picture: str, verdicts: Sequence[str] = ()
+) -> str:
+    """Return the page of an experiment.
+
+    Args:
+        experiment: the experiment.
+        parts: those of `tables`.
+        picture: name of its picture.
+        verdicts: its section of verdicts, if it has one.
+    """
     setup, scores, n_agree, order_table, further = parts
     lines = [
         f"# {experiment.title}\n",
         f"{experiment.shows} of: {experiment.paper}.\n",
         f"{experiment.measured}\n",
         setup,
+        *(f"{section}\n" for section in verdicts),
+        "## Scores\n",
         scores,
         f"![{experiment.title}: our curves, and their ends with the paper's]({picture})\n",
         "## Orders\n",

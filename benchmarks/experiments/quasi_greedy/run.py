@@ -36,10 +36,17 @@ from afterstate.agents.training.workers import Workers
 from afterstate.envs import json_files
 from afterstate.envs.commands import parse, run_process
 from benchmarks.experiments import harness
-from benchmarks.experiments.harness import check_defaults, results, selected
+from benchmarks.experiments.harness import check_defaults, published_texts, results, selected
 from benchmarks.experiments.quasi_greedy import figure, playing, report, rows
 from benchmarks.experiments.quasi_greedy.playing import Plan
-from benchmarks.experiments.quasi_greedy.settings import Experiment, Measure, Run, Scale, read
+from benchmarks.experiments.quasi_greedy.settings import (
+    FOLDER,
+    Experiment,
+    Measure,
+    Run,
+    Scale,
+    read,
+)
 
 RESULTS = harness.RESULTS / "quasi_greedy"
 IN_PROGRESS = "in_progress"
@@ -265,7 +272,9 @@ def show(experiment: Experiment, scale: Scale | None, path: Path, keep: bool = F
     if keep and scale != largest:
         print("\n".join(["", *tables, f"{page} keeps the runs of {largest}: see --out, --draw"]))
         return
-    page.write_text(report.page(experiment, tables, picture.name), encoding="utf-8")
+    verdicts = published_texts(FOLDER, path.parent, [f"{path.stem}.md"], path.stem)
+    text = report.page(experiment, tables, picture.name, verdicts)
+    page.write_text(text, encoding="utf-8")
     figure.draw(experiment, scale, curves, picture)
     print("\n".join(["", *tables, f"Written: {page}, {picture}"]))
 

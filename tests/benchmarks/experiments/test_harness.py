@@ -32,9 +32,9 @@ from benchmarks.experiments.alphabeta.settings import SETTINGS
 from benchmarks.experiments.daihinmin import run as daihinmin
 from benchmarks.experiments.harness import (
     Estimate,
-    are_published,
     difference,
     over_runs,
+    published_texts,
     results,
     train,
 )
@@ -151,16 +151,23 @@ def test_a_difference_of_several_runs_has_the_interval_of_welchs_test() -> None:
 def test_verdicts_are_about_the_published_rows(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "published.json").write_text(
-        json.dumps({each: sha256(each.encode()).hexdigest() for each in ("a.jsonl", "b.jsonl")})
-    )
+    digests = {each: sha256(each.encode()).hexdigest() for each in ("a.jsonl", "b.jsonl")}
+    lines = "".join(f"{digest}  {name}\n" for name, digest in digests.items())
+    (tmp_path / "published.sha256").write_text(lines)
+    (tmp_path / "verdicts.md").write_text("All agree.\n")
+
+    def texts(stem: str = "") -> list[str]:
+        return published_texts(tmp_path, tmp_path, ["verdicts.md"], stem)
+
     (tmp_path / "a.jsonl").write_text("a.jsonl")
-    assert not are_published(tmp_path, tmp_path)
+    assert not texts()
     assert "other rows than" in (out := capsys.readouterr().out) and "b.jsonl has (no file)" in out
     (tmp_path / "b.jsonl").write_text("b.jsonl")
-    assert are_published(tmp_path, tmp_path) and not capsys.readouterr().out
+    assert texts() == ["All agree."]
     (tmp_path / "a.jsonl").write_text("a.jsonl, with another row")
-    assert not are_published(tmp_path, tmp_path)
+    assert texts("b") == ["All agree."] and not capsys.readouterr().out
+    assert not texts() and not texts("a") and capsys.readouterr().out
+    assert not texts("own") and not capsys.readouterr().out  # of a user's own settings file
 
 
 def test_rows_of_a_run_replace_its_own_and_no_others(tmp_path: Path) -> None:

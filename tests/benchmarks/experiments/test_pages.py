@@ -59,7 +59,7 @@ def without_renewed(page: str) -> str:
     """Return the page of policy networks without what `renew` writes; the rest needs networks."""
     first, *others = page.split("\n\n## ")
     parts = (part.split("\n\n", 1) for part in others)
-    renewed = ("What agrees", "Table 2", "Tables ", "Readings")
+    renewed = ("What was reproduced", "Table 2", "Tables ", "Readings")
     kept = [f"{head}\n\n{'nothing' if head.startswith(renewed) else body}" for head, body in parts]
     return "\n\n## ".join([first.split("\n")[0] + "\n\nnothing", *kept])
 

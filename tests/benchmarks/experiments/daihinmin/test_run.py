@@ -148,34 +148,35 @@ def test_the_error_of_a_gap_accounts_for_common_draws() -> None:
 @pytest.mark.slow
 def test_leads_of_equal_players_are_seldom_significant() -> None:
     claim = Claim(better="a", worse="b", says="")
-    verdicts = [report.verdict(claim, report.results(correlated(20, 1, i))) for i in range(60)]
-    significant = sum("not significant" not in verdict for verdict in verdicts)
+    pairs = [report.comparison(claim, report.results(correlated(20, 1, i))) for i in range(60)]
+    significant = sum("not significant" not in text for text in pairs)
     assert 0 < significant < 6  # one in twenty is expected
 
 
 def test_a_claim_is_compared_with_its_interval() -> None:
     one, other = result(317, 323), result(306, 314, first=2)
     claim = Claim(better="x", worse="y", says="")
-    assert (
-        report.verdict(claim, {"x": one, "y": other})
-        == "cannot tell: not significant (+10.0 ± 10.0)"
-    )
-    assert report.verdict(claim, {"x": one}) == "not measured"
+    near = {"x": one, "y": other}
+    assert report.comparison(claim, near) == "+10.0 ± 10.0: same, not significant"
+    assert report.comparison(claim, {"x": one}) == "not measured"
     far = result(286, 294, first=2)
-    assert report.verdict(claim, {"x": one, "y": far}) == "agrees (+30.0 ± 10.0)"
-    opposite = "cannot tell at this scale: the opposite (-30.0 ± 10.0)"
-    assert report.verdict(claim, {"x": far, "y": one}) == opposite
-    single = report.verdict(claim, {"x": one, "y": result(290)})
-    assert single == "too few draws or runs for an interval (+30.0)"
-    equal = Claim(equal=("x", "y"), says="")
-    assert report.verdict(equal, {"x": one, "y": other}).startswith("cannot tell: not signif")
+    assert report.comparison(claim, {"x": one, "y": far}) == "+30.0 ± 10.0: same, significant"
+    assert report.comparison(claim, {"x": far, "y": one}) == "-30.0 ± 10.0: opposite, significant"
+    single = report.comparison(claim, {"x": one, "y": result(290)})
+    assert single == "+30.0: too few draws or runs for an interval"
+
+
+def test_players_that_the_paper_calls_equal_are_compared() -> None:
+    one = result(317, 323)
+    claim = Claim(equal=("x", "y"), says="")
+
+    def compared(x: report.Result, y: report.Result) -> str:
+        return report.comparison(claim, {"x": x, "y": y}).split(": ")[1]
+
+    assert compared(one, result(306, 314, first=2)) == "no significant difference"
+    assert compared(one, result(286, 294, first=2)) == "a significant difference"
     near = result(318, 320), result(317, 319, first=2)
-    assert report.verdict(equal, dict(zip("xy", near, strict=True))) == (
-        "agrees: less than 9 points apart (+1.0 ± 2.8)"
-    )
-    assert report.verdict(equal, {"x": one, "y": far}).startswith("cannot tell at this scale: they")
-    assert report.verdict(equal, {"x": one, "y": far}, 0.01).startswith("disagrees: they differ")
-    assert report.verdict(claim, {"x": one, "y": far}, 0.01) == "agrees (+30.0 ± 10.0)"
+    assert compared(*near) == "no significant difference, less than 9 apart"
 
 
 # Tables
@@ -344,11 +345,12 @@ def test_a_lead_over_several_runs_has_an_interval_over_runs() -> None:
     runs = {"x": result(300, 320), "x, seed 2": result(304, 324), "y": result(290, 294)}
     runs["y, seed 2"] = result(296, 296)
     half = 4.3027 * 8**0.5  # of 310 and 314, 292 and 296: standard errors of 2, two degrees (Welch)
-    verdict = report.verdict(claim, runs)
-    assert verdict.startswith("agrees (+18.0 ± ")
-    assert float(verdict.split()[-1].strip(")")) == pytest.approx(half, abs=0.1)
+    number, words = report.comparison(claim, runs).split(": ")
+    assert number.startswith("+18.0 ± ") and words == "same, significant"
+    assert float(number.split()[-1]) == pytest.approx(half, abs=0.1)
     del runs["y, seed 2"]
-    assert report.verdict(claim, runs) == "too few draws or runs for an interval (+20.0)"
+    expected = "+20.0: too few draws or runs for an interval"
+    assert report.comparison(claim, runs) == expected
 
 
 def test_an_evaluation_missing_after_a_kill_is_made_up_for(

@@ -516,6 +516,17 @@ def test_published_scores_are_by_simulations_and_plies(tiny: Tiny) -> None:
     ]
 
 
+def test_scores_of_other_networks_are_listed_by_their_hash(tiny: Tiny) -> None:
+    tiny.scores([0, 0, 0, 0, 100, 300, 200, 400, 0, 0])
+    assert not report.of_other_networks(tiny.study)
+    path = tiny.study.out / report.FILES["scores"]
+    rows = json_files.rows(path)
+    json_files.append(path, [{**rows[4], "network_sha256": "0123456789abcdef"}])
+    assert report.of_other_networks(tiny.study).split("\n")[2:] == [
+        "| 0123456789abcdef | 1 | the paper's settings: L-max, best | 100 ± 10 | 1000 | 200 |"
+    ]
+
+
 def test_other_players_are_listed_by_their_settings(tiny: Tiny) -> None:
     tiny.scores([0] * 8 + [1_000, 2_000])
     assert report.by_settings(tiny.study, "scores", "what was added").split("\n")[2:] == [
