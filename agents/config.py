@@ -63,6 +63,8 @@ Share = Annotated[float, _plain, Field(ge=0, le=1)]
 """A number from 0 to 1."""
 ShareBelow1 = Annotated[float, _plain, Field(ge=0, lt=1)]
 """A number from 0 on and below 1."""
+OpenShare = Annotated[float, _plain, Field(gt=0, lt=1)]
+"""A number above 0 and below 1."""
 Rate = Annotated[float, _plain, Field(gt=0, le=1)]
 """A number above 0 and at most 1."""
 Whole = Annotated[int, _integer, Field(ge=0, lt=1 << 63)]

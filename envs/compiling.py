@@ -1,4 +1,4 @@
-"""The compilation of kernels: a line tells of it after a second, and signals wait for its end.
+"""Messages about slow compilation of kernels, which signals do not interrupt.
 
 A line on the standard error stream says so when kernels are compiled for more than a second. They
 are compiled on their first call and kept in a cache on disk, so that a first start takes

@@ -1,4 +1,4 @@
-"""Signals that wait until the end of a block."""
+"""Signals that are delayed until the end of a block, or end a program in order."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import signal
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 
 @contextlib.contextmanager
@@ -26,3 +27,32 @@ def delayed(number: int) -> Iterator[None]:
         signal.signal(number, before)
         if received:
             signal.raise_signal(number)
+
+
+@contextlib.contextmanager
+def sigterm_raises(exception: BaseException) -> Iterator[None]:
+    """Let SIGTERM raise an exception in the block, so that `finally` clauses can save results."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread receives signals
+        return
+
+    def leave(number: int, frame: Any) -> None:
+        raise exception
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Delay Ctrl-C and SIGTERM until the end of the block.
+
+    Otherwise they may raise an exception at any moment, for example after a learner has updated
+    half of its weights but before it counts the move, and the learner would be saved like that.
+    Only the main thread receives signals: in other threads this does nothing.
+    """
+    with delayed(signal.SIGINT), delayed(signal.SIGTERM):
+        yield

@@ -12,8 +12,8 @@ from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, Options, give, is_l
 from afterstate.envs.daihinmin.views import view
 from afterstate.envs.messages import named, shown
 
-GAMES_PER_CYCLE = 100
-"""Games from one reset of the classes to the next."""
+GAMES_PER_CYCLE = Options().class_reset_every
+"""Games from one reset of the classes to the next, 100."""
 
 _PREFIX = "daihinmin-"  # of the names that `agents.make` knows
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from afterstate.agents.daihinmin.afterstates.class_values import TRANSITIONS
 from afterstate.agents.daihinmin.search.monte_carlo import (
+    PLAYOUTS,
     MonteCarloAgent,
     MonteCarloSettings,
     Prior,
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def monte_carlo(
-    playouts: int | None = 2000,
+    playouts: int | None = PLAYOUTS,
     milliseconds: float | None = None,
     policy: Policy | str | Path | None = None,
     seed: int | None = None,
@@ -37,7 +38,7 @@ def monte_carlo(
 def monte_carlo_with_rank_net(
     net: nn.Module | str | Path | None = None,
     device: str | None = None,
-    playouts: int | None = 2000,
+    playouts: int | None = PLAYOUTS,
     milliseconds: float | None = None,
     policy: Policy | str | Path | None = None,
     seed: int | None = None,

@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple, cast
 
 from afterstate.agents.config import did_you_mean, read
-from afterstate.agents.training.commands import memory
 from afterstate.agents.training.folder import SETTINGS_FILE, RunFolder
 from afterstate.agents.training.run import Diverged, Limits, Options, RunSettings, Trainee, advance
 from afterstate.envs import commands
@@ -300,6 +299,20 @@ def _advance(trainee: Trainee, settings: RunSettings, options: Options, folder: 
             advance(trainee, limits, report, evaluate, folder.check)
         finally:
             bar.write(memory(), file=sys.stderr)
+
+
+def memory() -> str:
+    """Return the memory of this process and its share in huge pages, where the system tells it.
+
+    Tables of some hundred MiB are read faster in huge pages, which numpy asks the system for.
+    """
+    file = Path("/proc/self/smaps_rollup")
+    lines = file.read_text().splitlines() if file.exists() else []
+    kib = {line.split(":")[0]: line.split()[1] for line in lines[1:]}
+    if not {"Rss", "AnonHugePages"} <= kib.keys():
+        return "memory: unknown on this system"
+    total, huge = (int(kib[name]) / 1024 for name in ("Rss", "AnonHugePages"))
+    return f"memory: {total:,.0f} MiB, {huge:,.0f} MiB of it in huge pages"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -3,16 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated
 
-from pydantic import Field
-
-from afterstate.agents.config import Count, Positive, Share, settings
-
-BelowOne = Annotated[Share, Field(lt=1)]
-"""A number from 0 on and below 1."""
-StepSize = Annotated[Share, Field(gt=0, lt=1)]
-"""A number above 0 and below 1."""
+from afterstate.agents.config import Count, OpenShare, Positive, ShareBelow1, settings
 
 
 @settings
@@ -25,9 +17,9 @@ class Fitting:
 
     batch: Count = 512
     """Positions of a gradient step."""
-    rate: StepSize = 1e-3
+    rate: OpenShare = 1e-3
     """Initial learning rate of Adam (Kingma and Ba 2015)."""
-    final_rate: StepSize = 1e-5
+    final_rate: OpenShare = 1e-5
     """Learning rate after `decay` moves."""
     decay: Positive | None = None
     """Moves in which the learning rate falls from `rate` to `final_rate` by a cosine; by default
@@ -37,7 +29,7 @@ class Fitting:
     Adam are large whatever the error, and may turn units off permanently."""
     symmetric: bool = True
     """Turn each position to one of its eight symmetric positions, at random."""
-    average: BelowOne = 0.0
+    average: ShareBelow1 = 0.0
     """Decay of the moving average of the weights, which plays. 0: the weights themselves play."""
     bf16: bool = False
     """Compute in bfloat16 where float32 is not needed: faster on a GPU or a CPU with instructions

@@ -29,7 +29,7 @@ _LEARNED = ("*.npz", "*.safetensors")
 
 
 class FolderLock:
-    """The lock of a folder, which holds as long as the object and the process live.
+    """The lock of a folder, which holds as long as the object and the process live, or a block.
 
     The folder is made if it is missing.
 
@@ -55,6 +55,12 @@ class FolderLock:
         if is_new:
             _FILES[self._held] = os.stat(path / LOCK_FILE)
         self._file: os.stat_result | None = _FILES[self._held]
+
+    def __enter__(self) -> FolderLock:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
 
     def check(self) -> None:
         """Raise OSError if the folder is no longer the one that is locked, or has lost its lock."""

@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Protocol
 from pydantic import AfterValidator
 
 from afterstate.agents.config import Count, Positive, settings
-from afterstate.agents.training.commands import sigterm_raises, uninterrupted
 from afterstate.agents.training.folder import RunFolder
 from afterstate.envs import durable_files, json_files
 from afterstate.envs.messages import shown
 from afterstate.envs.options import NAMED, Device, Folder, Placeholder
+from afterstate.envs.signals import sigterm_raises, uninterrupted
 
 if TYPE_CHECKING:
     import numpy as np

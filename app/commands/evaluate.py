@@ -9,8 +9,8 @@ from functools import partial
 from statistics import mean
 from typing import Any
 
-from afterstate.agents.training.commands import aligned
 from afterstate.agents.training.run import half_interval, summary
+from afterstate.agents.training.tables import aligned
 from afterstate.commands.options import Eval
 from afterstate.commands.seats import (
     fill,

@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium as gym
 
 from afterstate import agents
-from afterstate.agents.training.commands import aligned
+from afterstate.agents.training.tables import aligned
 from afterstate.commands.options import List
 from afterstate.envs import json_files
 

@@ -229,7 +229,7 @@ class Web:
     folder: Folder | None = None
     """Folder of visitors' games; by default ~/.local/state/afterstate/web."""
     searches: int = 2
-    """Searches that run at the same time; twice as many slow ones run besides."""
+    """Searches that run at the same time; up to twice as many slow ones run in addition."""
     seconds: float = 10.0
     """Time of a search, in seconds; longer ones are stopped."""
     visitors: int = 500

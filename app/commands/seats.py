@@ -134,7 +134,7 @@ def check_players(names: Sequence[str], game: str) -> None:
 
 
 def _games(name: str) -> list[str]:
-    """Return the games that have a player of a name, which is made only if it does not tell.
+    """Return the games that have a player of a name; it is made if no player has this name.
 
     Of 2048 and Daihinmin, 2048 is the first: each has a player `random`.
     """

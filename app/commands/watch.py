@@ -16,12 +16,12 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from afterstate.agents.training.commands import sigterm_raises
 from afterstate.commands.options import Watch
 from afterstate.commands.seats import fill, game_of, move_2048, player_2048, table
 from afterstate.envs import durable_files, pictures
 from afterstate.envs.daihinmin.uecda.settings import N_SEATS
 from afterstate.envs.messages import listed, shown
+from afterstate.envs.signals import sigterm_raises
 
 FILES = (".gif", ".mp4")
 MOST_PICTURES = 1000

@@ -75,7 +75,7 @@ class Connection(H11Protocol):
         self._request.start(REQUEST_SECONDS)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop to wait."""
+        """Stop waiting."""
         self._request.stop()
         self._reading.stop()
         super().connection_lost(exc)
@@ -86,7 +86,7 @@ class Connection(H11Protocol):
         self._reading.start(READ_SECONDS)
 
     def resume_writing(self) -> None:
-        """Stop to wait until the client has read."""
+        """Stop waiting until the client has read."""
         self._reading.stop()
         super().resume_writing()
 
@@ -98,7 +98,7 @@ class Connection(H11Protocol):
         super().data_received(data)
 
     def handle_events(self) -> None:
-        """Handle what has come, and stop to wait when the request is whole."""
+        """Handle what has come; stop waiting once the request is whole."""
         super().handle_events()
         if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
             self._request.stop()

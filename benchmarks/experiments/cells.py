@@ -103,10 +103,10 @@ def fill(
         OSError: the file cannot be written.
         ValueError: another process writes to its folder.
     """
-    _held = FolderLock(path.parent)
-    calls = [partial(measure, cell) for cell in _missing(path, cells)]
-    for row in results(calls, workers, hours, "players"):
-        _append(path, row)
+    with FolderLock(path.parent):
+        calls = [partial(measure, cell) for cell in _missing(path, cells)]
+        for row in results(calls, workers, hours, "players"):
+            _append(path, row)
 
 
 def chunks(cell: Row) -> list[range]:
@@ -181,18 +181,18 @@ def play_cells(
         ValueError: another process writes to their folder, the file of parts has something else,
             or a cell has a wrong number of games.
     """
-    _held = FolderLock(path.parent)
-    every, waiting = list(cells), path.with_suffix(".parts.jsonl")
-    ended = _write_complete(path, waiting, every, tiles)
-    calls = [
-        partial(play_seeds, cell, seeds)
-        for cell in _missing(path, every)
-        for seeds in chunks(cell)
-        if _key(cell, seeds) not in ended
-    ]
-    for part in results(calls, workers, hours, "parts"):
-        json_files.append(waiting, [part])
-        _write_complete(path, waiting, every, tiles)
+    with FolderLock(path.parent):
+        every, waiting = list(cells), path.with_suffix(".parts.jsonl")
+        ended = _write_complete(path, waiting, every, tiles)
+        calls = [
+            partial(play_seeds, cell, seeds)
+            for cell in _missing(path, every)
+            for seeds in chunks(cell)
+            if _key(cell, seeds) not in ended
+        ]
+        for part in results(calls, workers, hours, "parts"):
+            json_files.append(waiting, [part])
+            _write_complete(path, waiting, every, tiles)
 
 
 Key: TypeAlias = tuple[str, int, int]

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from afterstate.agents.training.commands import markdown
+from afterstate.agents.training.tables import markdown
 from afterstate.envs import json_files
 from benchmarks.experiments.daihinmin import settings as daihinmin_settings
 from benchmarks.experiments.quasi_greedy import settings as quasi_greedy_settings

@@ -24,6 +24,7 @@ from tqdm import tqdm
 
 from afterstate.agents.config import from_dict
 from afterstate.agents.game2048.learning import play_logs
+from afterstate.agents.game2048.learning.options import Log
 from afterstate.agents.training import __main__ as training
 from afterstate.agents.training.folder import FolderLock
 from afterstate.agents.training.workers import Call, Workers
@@ -177,9 +178,7 @@ def write_log(path: Path, options: Mapping[str, Any]) -> None:
         path: the log.
         options: those of `afterstate log`.
     """
-    words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
-    resume = ["--resume"] if path.with_suffix(".parts").exists() else []
-    play_logs.main([str(path), *words, *resume])
+    play_logs.write(Log(log=path, resume=path.with_suffix(".parts").exists(), **options))
 
 
 def train(learner: str, settings: Row, folder: Path, **options: Any) -> None:
@@ -233,16 +232,16 @@ def copy_rows(path: Path, key: Row, folder: Path, *names: str) -> None:
         OSError: the file cannot be written.
         ValueError: another process writes to its folder.
     """
-    _held = FolderLock(path.parent)
-    new = [{**key, **row} for name in names for row in json_files.rows(folder / name)]
-    before = json_files.rows(path)
-    own = [i for i, row in enumerate(before) if key.items() <= row.items()]
-    first = own[0] if own else len(before)
-    others = [row for i, row in enumerate(before) if i not in own]
-    if most([before[i] for i in own], "n_moves") > most(new, "n_moves"):
-        print(f"{path} keeps the rows of a longer run; those of this one are in {folder}")
-        return
-    json_files.write_rows(path, [*others[:first], *new, *others[first:]])
+    with FolderLock(path.parent):
+        new = [{**key, **row} for name in names for row in json_files.rows(folder / name)]
+        before = json_files.rows(path)
+        own = [i for i, row in enumerate(before) if key.items() <= row.items()]
+        first = own[0] if own else len(before)
+        others = [row for i, row in enumerate(before) if i not in own]
+        if most([before[i] for i in own], "n_moves") > most(new, "n_moves"):
+            print(f"{path} keeps the rows of a longer run; those of this one are in {folder}")
+            return
+        json_files.write_rows(path, [*others[:first], *new, *others[first:]])
 
 
 def most(rows: Iterable[Row], name: str) -> int:

@@ -38,11 +38,11 @@ import numpy as np
 from tqdm import tqdm
 
 from afterstate.agents.files import NotInWheelError
-from afterstate.agents.training.commands import sigterm_raises
 from afterstate.agents.training.folder import FolderLock
 from afterstate.agents.training.workers import Call, Workers
 from afterstate.envs.messages import shown
 from afterstate.envs.options import near
+from afterstate.envs.signals import sigterm_raises
 from afterstate.leaderboard import row_files, tournament
 from afterstate.leaderboard.games import (
     GAMES,

@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import bootstrap
 
+from afterstate.envs.daihinmin.render import PLACES
 from afterstate.envs.daihinmin.rules import N_PLAYERS
 from afterstate.leaderboard.games import OPPONENTS
 from afterstate.leaderboard.row_files import Row
-from afterstate.leaderboard.tournament import ORDINALS, cycles_half_interval
+from afterstate.leaderboard.tournament import cycles_half_interval
 
 TILES = (2048, 4096, 8192, 16384, 32768, 65536)
 
@@ -89,7 +90,7 @@ def _result_daihinmin(rows: Sequence[Row]) -> Result:
     sums, n_games = [sum(each) for each in cycles.values()], [len(each) for each in cycles.values()]
     mean, half = sum(sums) / len(rows), cycles_half_interval(sums, n_games)
     each = {seed: sum(points) / len(points) for seed, points in cycles.items()}
-    more = {of: places.count(i) / len(places) for i, of in enumerate(ORDINALS)}
+    more = {of: places.count(i) / len(places) for i, of in enumerate(PLACES)}
     more |= {name: float(np.mean(wins)) for name, wins in ahead.items()}
     decisions = max(1, sum(row["decisions"] for row in rows))
     ends = mean - half, mean + half

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-from afterstate.agents.training.commands import markdown
 from afterstate.agents.training.run import half_interval
+from afterstate.agents.training.tables import markdown
+from afterstate.envs.daihinmin.render import PLACES
 from afterstate.leaderboard.figures import draw
 from afterstate.leaderboard.games import OPPONENTS
 from afterstate.leaderboard.results import TILES, Result, interval, time_text
-from afterstate.leaderboard.tournament import ORDINALS
 
 
 def write(results: Sequence[Result], game: str, folder: Path) -> str:
@@ -93,12 +93,12 @@ def _table_2048(ranked: Sequence[Result]) -> str:
 
 def _table_daihinmin(ranked: Sequence[Result]) -> str:
     """Return points, places, wins against each opponent, and times."""
-    head = ["player", "games", "points", LEAD, *ORDINALS]
+    head = ["player", "games", "points", LEAD, *PLACES]
     ahead = [f"before {name.removeprefix('daihinmin-')}" for name in OPPONENTS]
     body = []
     for each, more in zip(ranked, leads(ranked), strict=True):
         points = _points(each, "\u00a0±\u00a0")
-        shares = [_percent(each.more[name]) for name in (*ORDINALS, *OPPONENTS)]
+        shares = [_percent(each.more[name]) for name in (*PLACES, *OPPONENTS)]
         body.append([each.name, _games(each), points, more, *shares, time_text(each.seconds)])
     return markdown([*head, *ahead, "time per decision"], body)
 
@@ -116,11 +116,11 @@ def top(ranked: Sequence[Result], game: str, n: int = 5) -> str:
             for each in ranked[:n]
         ]
         return markdown([*head, "CPU time per move"], body)
-    head = ["player", "games", "points per 100 games", *ORDINALS[:1], "CPU time per decision"]
+    head = ["player", "games", "points per 100 games", *PLACES[:1], "CPU time per decision"]
     body = [
         [
             *(each.name, f"{each.games:,}", _points(each, " ± ")),
-            *(_percent(each.more[ORDINALS[0]]), time_text(each.seconds)),
+            *(_percent(each.more[PLACES[0]]), time_text(each.seconds)),
         ]
         for each in ranked[:n]
     ]

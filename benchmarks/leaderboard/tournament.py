@@ -38,18 +38,18 @@ from scipy.stats import t
 from tqdm import tqdm
 
 from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE, play_match
-from afterstate.agents.training.commands import markdown, sigterm_raises, uninterrupted
+from afterstate.agents.training.tables import markdown
 from afterstate.agents.training.workers import Workers
 from afterstate.commands.seats import player_of_daihinmin
 from afterstate.envs import durable_files, json_files
 from afterstate.envs.commands import code_of, fail, print_error
 from afterstate.envs.daihinmin.players import Player
+from afterstate.envs.daihinmin.render import PLACES
 from afterstate.envs.daihinmin.rules import N_PLAYERS
 from afterstate.envs.messages import named
+from afterstate.envs.signals import sigterm_raises, uninterrupted
 from afterstate.leaderboard.options import Tournament
 from afterstate.leaderboard.row_files import Row
-
-ORDINALS = ("1st", "2nd", "3rd", "4th", "5th")
 
 POOL_MEAN = 300.0
 """Mean points per 100 games of all players: five share 15 points a game."""
@@ -209,7 +209,7 @@ def results_table(ranked: Sequence[PlayerResult]) -> str:
         error = "" if math.isnan(half) else f" ± {half:.1f}"
         shares = [f"{share:.1%}" for share in places]
         body.append([name, f"{games:,}", f"{points:.1f}{error}", *shares])
-    return markdown(["player", "games", "points per 100 games", *ORDINALS], body)
+    return markdown(["player", "games", "points per 100 games", *PLACES], body)
 
 
 def wins_table(names: Sequence[str], wins: dict[tuple[str, str], float]) -> str:

@@ -26,7 +26,7 @@ from afterstate.agents.config import Count, Positive, Whole, settings
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.values.ntuple_network import Indices, Network
-from afterstate.agents.training.commands import markdown
+from afterstate.agents.training.tables import markdown
 from afterstate.envs import json_files
 from afterstate.envs.commands import parse, run_process
 from afterstate.envs.options import POSITIONAL, settings_of

@@ -31,8 +31,8 @@ from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.values import policy_net
 from afterstate.agents.game2048.values.ntuple import NTupleAgent
-from afterstate.agents.training.commands import markdown
 from afterstate.agents.training.run import EVALUATION_SEED, summary
+from afterstate.agents.training.tables import markdown
 from afterstate.envs import durable_files, json_files
 from afterstate.envs.commands import parse, run_process
 from afterstate.leaderboard import figures

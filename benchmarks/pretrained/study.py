@@ -24,7 +24,7 @@ from matplotlib import pyplot as plt
 
 from afterstate.agents.config import Count, settings
 from afterstate.agents.game2048.learning.play_logs import MOVE
-from afterstate.agents.training.commands import markdown
+from afterstate.agents.training.tables import markdown
 from afterstate.envs import durable_files, json_files
 from afterstate.envs.commands import parse, run_process
 from afterstate.envs.game2048.rules import words

@@ -23,9 +23,9 @@ from subprocess import CalledProcessError
 from typing import Annotated, Literal
 
 from afterstate.agents.config import Count, Positive, settings
-from afterstate.agents.training.commands import sigterm_raises
 from afterstate.envs.commands import fail, parse, run_process
 from afterstate.envs.options import POSITIONAL
+from afterstate.envs.signals import sigterm_raises
 from afterstate.leaderboard.machine import machine
 from benchmarks.speed import comparisons
 from benchmarks.speed.comparisons import Peers

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import int64, njit
 
-from afterstate.agents.daihinmin.play import play_match
+from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE, play_match
 from afterstate.agents.daihinmin.rule_based.players import HeuristicAgent, SampleAgent
 from afterstate.envs import daihinmin_v0
 from afterstate.envs.daihinmin.cards import weakest
@@ -77,11 +77,11 @@ def start_match(player: type[Player]) -> Steps:
     seeds = count()
 
     def steps(n: int) -> int:
-        n_games = -(-n // 100) * 100
-        for _ in range(n_games // 100):
-            for _ in play_match([player() for _ in range(5)], 100, next(seeds)):
+        n_matches = -(-n // GAMES_PER_CYCLE)
+        for _ in range(n_matches):
+            for _ in play_match([player() for _ in range(5)], GAMES_PER_CYCLE, next(seeds)):
                 pass
-        return n_games
+        return n_matches * GAMES_PER_CYCLE
 
     return steps
 

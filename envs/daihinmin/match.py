@@ -93,7 +93,7 @@ def options_of(game: Game) -> Options:
 
 @njit(void(GameType), cache=True)
 def _clear(game: Game) -> None:
-    """Clear the fields of one game, but for the hands, which are dealt anew."""
+    """Clear the fields of one game, but for the hands, which are dealt later."""
     for player in range(N_PLAYERS):
         game.played[player] = game.given[player] = 0
         game.places[player] = -1

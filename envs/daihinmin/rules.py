@@ -372,7 +372,7 @@ def _record(game: Game, play: int) -> None:
 
 @njit(int64(GameType, boolean), cache=True)
 def largest_hand(game: Game, passed_too: bool) -> int:
-    """Return the size of the largest hand of the others; of those who passed, if `passed_too`."""
+    """Return the size of the others' largest hand; with `passed_too` also of those who passed."""
     largest = 0
     for player in range(N_PLAYERS):
         if player != game.turn and (passed_too or not game.passed >> player & 1):

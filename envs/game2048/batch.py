@@ -2,7 +2,7 @@
 
 Each row of the array holds one word of every game, and each loop does one part of a step for all
 games. Such loops compile to vector instructions (SIMD), which makes them several times as fast as
-one loop that steps game after game. The few games that go cell by cell or start anew are played by
+one loop that steps game after game. The few games that go cell by cell or start over are played by
 `games.py` beforehand.
 """
 
@@ -73,7 +73,7 @@ def _play_special(
     rows: int,
     cols: int,
 ) -> Flags:
-    """Play the games that start anew or hold a 15; return which these are, `bool[B]`."""
+    """Play the games that start over or hold a 15; return which these are, `bool[B]`."""
     special = np.empty(games.shape[1], np.bool_)
     for i in range(games.shape[1]):
         special[i] = restart[i] or not fits(games[BOARD, i])

@@ -11,9 +11,12 @@ between places converge within about ten games; `class_values` returns these dif
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
+from afterstate.envs.daihinmin.match import CLASS_VALUES
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game
 from afterstate.envs.messages import shown
 from afterstate.envs.words import as_array
@@ -36,6 +39,18 @@ TRANSITIONS = np.array(
 """Probability that a player of a class (row) has each place in the next game (column): from 20,000
 games of five players of an earlier policy at temperature 0.5, in 200 matches of 100 games. For the
 pretrained policy: `python -m benchmarks.experiments.daihinmin.class_transitions`."""
+
+
+def place_values(points: str | Sequence[float]) -> tuple[float, ...]:
+    """Return the values of the places that a network plays for.
+
+    Args:
+        points: `"game"` for `POINTS`, `"classes"` for these and those of later games
+            (`envs.daihinmin.match.CLASS_VALUES`), or the five values.
+    """
+    if isinstance(points, str):
+        return {"game": POINTS, "classes": CLASS_VALUES}[points]
+    return tuple(map(float, points))
 
 
 def games_left(view: Game) -> int:

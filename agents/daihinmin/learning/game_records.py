@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from afterstate.agents import files
-from afterstate.agents.daihinmin.play import play_match
+from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE, play_match
 from afterstate.envs.daihinmin import cards
 from afterstate.envs.daihinmin.arguments import status
 from afterstate.envs.daihinmin.players import Player, RandomPlayer
@@ -31,8 +31,6 @@ from afterstate.envs.daihinmin.rules import (
 from afterstate.envs.messages import shown
 
 _KIND = "daihinmin-log"
-GAMES = 100
-"""Games of a match; the next match starts without classes."""
 
 
 class Log(NamedTuple):
@@ -72,8 +70,8 @@ def play_log(players: Sequence[Player], n_games: int, seed: int = 0, epsilon: fl
     log = new_log(np.empty(n_games, GAME))
     rng = np.random.default_rng(seed)
     seated = [_EpsilonGreedy(player, epsilon, rng) for player in players]
-    for begin in range(0, n_games, GAMES):
-        match_seed, n = int(rng.integers(2**63)), min(GAMES, n_games - begin)
+    for begin in range(0, n_games, GAMES_PER_CYCLE):
+        match_seed, n = int(rng.integers(2**63)), min(GAMES_PER_CYCLE, n_games - begin)
         for i, match in enumerate(play_match(seated, n, match_seed), begin):
             log.games[i] = match
             log.last_random[i] = max(player.last for player in seated)

@@ -15,6 +15,7 @@ import numpy as np
 from numba import float64, int16, int64, njit, types, void
 
 from afterstate.agents.daihinmin.afterstates.class_values import HORIZON, class_values
+from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE
 from afterstate.agents.daihinmin.values.features import (
     MOST,
     Features,
@@ -52,8 +53,6 @@ from afterstate.envs.daihinmin.rules import (
 
 N_REPEATS = 4
 """Number of times that a deal is played in self-play."""
-CYCLE = 100
-"""Deals of a match in self-play, from one class reset to the next."""
 
 
 # Gradients
@@ -153,7 +152,7 @@ def _add_games(
             play(match, policy_play(match, weights, 1.0, workspace))
 
 
-def self_play_gradient(weights: Scores, seed: int, n_deals: int = CYCLE) -> Scores:
+def self_play_gradient(weights: Scores, seed: int, n_deals: int = GAMES_PER_CYCLE) -> Scores:
     """Return the policy gradient by one match of five equal policies, as a mean over games.
 
     Args:

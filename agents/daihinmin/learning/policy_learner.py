@@ -29,7 +29,6 @@ import numpy as np
 from afterstate.agents import files
 from afterstate.agents.daihinmin.learning.game_records import play_log
 from afterstate.agents.daihinmin.learning.policy_gradient import (
-    CYCLE,
     N_REPEATS,
     Choices,
     add_choices,
@@ -42,7 +41,7 @@ from afterstate.agents.daihinmin.learning.policy_runs import (
     DaihinminPolicyRun,
     PolicyOptions,
 )
-from afterstate.agents.daihinmin.play import find_player, has_name
+from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE, find_player, has_name
 from afterstate.agents.daihinmin.values.features import MOST, N_CONTEXTS, N_FEATURES
 from afterstate.agents.daihinmin.values.softmax_policy import (
     Policy,
@@ -111,7 +110,7 @@ def new_ascent(start: Policy | None = None) -> Ascent:
 
 def self_play_steps(n_games: float) -> int:
     """Return the number of steps of some games of self-play."""
-    return -(-int(n_games) // (MATCHES * CYCLE * N_REPEATS))
+    return -(-int(n_games) // (MATCHES * GAMES_PER_CYCLE * N_REPEATS))
 
 
 def learn_by_self_play(
@@ -131,7 +130,7 @@ def learn_by_self_play(
         workers: processes that play.
 
     Yields:
-        The state after each step, of `MATCHES` * `CYCLE` * `N_REPEATS` games.
+        The state after each step, of `MATCHES` * `GAMES_PER_CYCLE` * `N_REPEATS` games.
 
     Raises:
         ImportError: joblib is not installed.
@@ -181,7 +180,7 @@ def learn_from_choices(
 
 def share_of(player: str) -> int:
     """Return the number of games of a player that are played and recorded at a time."""
-    return SHARE if _is_file(player) else CYCLE
+    return SHARE if _is_file(player) else GAMES_PER_CYCLE
 
 
 def play_share(player: str, n_games: int, seed: int) -> Choices:

@@ -13,12 +13,13 @@ from afterstate.agents.config import (
     Count,
     Jobs,
     Number,
+    OpenShare,
     Positive,
     Share,
+    ShareBelow1,
     Whole,
     settings,
 )
-from afterstate.agents.training.fitting import BelowOne, StepSize
 from afterstate.agents.training.folder import RunFolder
 from afterstate.agents.training.run import Options
 from afterstate.envs.messages import shown
@@ -44,9 +45,9 @@ class RankSettings:
 
     optimizer: Literal["adam", "sgd"] = "adam"
     """Adam (Kingma and Ba 2015), or SGD with momentum (Kuwabara and Hoki 2018)."""
-    rate: StepSize = 1e-3
+    rate: OpenShare = 1e-3
     """Learning rate; 0.0003 with `sgd` in Kuwabara and Hoki 2018."""
-    momentum: BelowOne = 0.9
+    momentum: ShareBelow1 = 0.9
     """Momentum of `sgd`."""
     batch: Count = 1_024
     """Samples of an iteration; as many as a game has, about 25, in Kuwabara and Hoki 2018."""
@@ -54,7 +55,7 @@ class RankSettings:
     """Calculate in bfloat16 by torch's autocast, which keeps losses and weights in float32."""
     symmetries: bool = False
     """Exchange suits at random. Not for networks that use the history."""
-    average: BelowOne = 0.0
+    average: ShareBelow1 = 0.0
     """Decay of the moving average of the weights, which plays. 0: the weights themselves play."""
 
 
@@ -109,7 +110,7 @@ class RankRun:
     """Probability of each seat but one that a guest has it, if there are any."""
     temperature: Positive = 1.0
     """Temperature of the player policy, where it is a teacher or a guest."""
-    epsilon: BelowOne = 0.0
+    epsilon: ShareBelow1 = 0.0
     """Probability of a random move. The moves before the last one in its game are not learned."""
     points: Annotated[Literal["game", "classes"] | list[Number], Placeholder("POINTS")] = "game"
     """Values of places for networks that play: game, the points of the game; classes, these and
@@ -133,7 +134,7 @@ class RankRun:
     """Lambda of the targets: 1 for the places, as in Kuwabara and Hoki 2018; below 1 they are
     partly predictions later in the game, by the network that plays when the fit of the generation
     begins."""
-    final_rate: StepSize | None = None
+    final_rate: OpenShare | None = None
     """Learning rate at the end of each generation, to which it falls linearly; by default it is
     constant."""
     start: FileName | None = None
@@ -160,15 +161,6 @@ class RankRun:
         from afterstate.agents.daihinmin.values import rank_net
 
         return rank_net.network(**self.network)  # type: ignore[arg-type]
-
-    def worth(self) -> tuple[float, ...]:
-        """Return the values of places for networks that play."""
-        from afterstate.agents.daihinmin.afterstates.class_values import POINTS
-        from afterstate.envs.daihinmin.match import CLASS_VALUES
-
-        if isinstance(self.points, str):
-            return {"game": POINTS, "classes": CLASS_VALUES}[self.points]
-        return tuple(map(float, self.points))
 
     def begin(self, options: RankOptions, folder: RunFolder) -> RankTraining:
         """Return a new run, or that of the folder."""

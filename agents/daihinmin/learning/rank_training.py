@@ -15,7 +15,7 @@ folder of a run are
   games that it had not seen, and at intervals one with its points against four sample clients.
 
 A run that is interrupted (Ctrl-C, SIGTERM) or killed is resumed from the last complete generation.
-The games of the next one are kept if all were played; its learning starts anew.
+The games of the next one are kept if all were played; its learning starts over.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ except ImportError as error:
 
 from afterstate.agents import nets
 from afterstate.agents.config import read
+from afterstate.agents.daihinmin.afterstates.class_values import place_values
 from afterstate.agents.daihinmin.learning.game_records import (
     ALL,
-    GAMES,
     Log,
     load_log,
     new_log,
@@ -63,10 +63,9 @@ from afterstate.agents.daihinmin.learning.rank_learner import (
 )
 from afterstate.agents.daihinmin.learning.rank_runs import RULE_PLAYERS, RankOptions, RankRun
 from afterstate.agents.daihinmin.learning.self_play import play_games
-from afterstate.agents.daihinmin.play import find_player
+from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE, find_player
 from afterstate.agents.daihinmin.values import rank_net
 from afterstate.agents.daihinmin.values.softmax_policy import PolicyAgent
-from afterstate.agents.training.commands import uninterrupted
 from afterstate.agents.training.folder import SETTINGS_FILE, RunFolder
 from afterstate.agents.training.run import EVALUATION_SEED
 from afterstate.agents.training.workers import Workers
@@ -74,6 +73,7 @@ from afterstate.envs import durable_files
 from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.rules import GAME, N_PLAYERS
 from afterstate.envs.messages import named, shown
+from afterstate.envs.signals import uninterrupted
 
 Report: TypeAlias = "Callable[[int], Any]"
 """A function that is called with the number of games or iterations that have been completed."""
@@ -103,9 +103,9 @@ def _play_share(run: RankRun, players: list[str], n_games: int, seed: int, devic
             n_games,
             seed,
             run.epsilon,
-            points=run.worth(),
+            points=place_values(run.points),
             learned_gifts=run.learned_gifts,
-            n_matches=max(64, math.ceil(n_games / GAMES)),
+            n_matches=max(64, math.ceil(n_games / GAMES_PER_CYCLE)),
             temperature=run.temperature,
         )
 
@@ -166,9 +166,11 @@ def _in_one_thread(
 
 def points_against_sample(net: Any, n_games: int, seed: int, run: RankRun) -> tuple[float, float]:
     """Return points per 100 games against four sample clients, and their standard error."""
-    n_matches = max(1, n_games // 100)
+    n_matches = max(1, n_games // GAMES_PER_CYCLE)
     players = [net, *["sample"] * 4]
-    log = play_games(players, n_games, seed, 0.0, run.worth(), run.learned_gifts, n_matches)
+    log = play_games(
+        players, n_games, seed, 0.0, place_values(run.points), run.learned_gifts, n_matches
+    )
     points = N_PLAYERS - log.games["places"][:, 0]
     means = [points[log.games["seed"] == match].mean() for match in np.unique(log.games["seed"])]
     error = np.std(means, ddof=1) / math.sqrt(len(means)) if len(means) > 1 else math.nan
@@ -178,9 +180,11 @@ def points_against_sample(net: Any, n_games: int, seed: int, run: RankRun) -> tu
 def play_alone(file: str, n_games: int, seed: int) -> Log:
     """Play games between five copies of a network, by the points and exchange of its file."""
     points, exchange = rank_net.play_settings(file)
-    worth = RankRun(points=points).worth()
+    worth = place_values(points)
     gifts, net = exchange == "net", rank_net.load(file)
-    return play_games([net] * N_PLAYERS, n_games, seed, 0.0, worth, gifts, -(-n_games // GAMES))
+    return play_games(
+        [net] * N_PLAYERS, n_games, seed, 0.0, worth, gifts, -(-n_games // GAMES_PER_CYCLE)
+    )
 
 
 # A run in its folder

@@ -70,6 +70,8 @@ from afterstate.envs.daihinmin.rules import (
 from afterstate.envs.messages import shown
 from afterstate.envs.words import Word, Words, check_seed, draw_word, next_random, whole
 
+PLAYOUTS = 2000
+"""Playouts of a decision by default."""
 _MOST = 10_000_000  # playouts, some minutes in which no signal is heard
 _UNLIMITED = 1 << 40
 _CHUNK = 64  # playouts between two looks at the clock
@@ -335,7 +337,7 @@ class MonteCarloAgent(CheckedPlayer):
 
     def __init__(
         self,
-        playouts: int | None = 2000,
+        playouts: int | None = PLAYOUTS,
         milliseconds: float | None = None,
         policy: Policy | str | Path | None = None,
         seed: int | None = None,

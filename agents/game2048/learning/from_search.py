@@ -50,13 +50,13 @@ from afterstate.agents.game2048.search.softmax_search import BoardBatch
 from afterstate.agents.game2048.search.softmax_settings import MCSoftmaxSettings
 from afterstate.agents.game2048.search.softmax_tree import Trees, Values
 from afterstate.agents.game2048.values.ntuple_network import Indices
-from afterstate.agents.training.commands import uninterrupted
 from afterstate.agents.training.run import (
     Diverged,
 )
 from afterstate.envs.game2048 import batch
 from afterstate.envs.game2048.games import BOARD, EXCESS, RNG, SCORE, look
 from afterstate.envs.game2048.rules import symmetries, table
+from afterstate.envs.signals import uninterrupted
 from afterstate.envs.words import Words, draw_word, next_random
 
 

@@ -41,15 +41,12 @@ from afterstate import agents
 from afterstate.agents import files
 from afterstate.agents.game2048.learning.options import Log
 from afterstate.agents.game2048.play import Player, play
-from afterstate.agents.training.commands import (
-    sigterm_raises,
-    uninterrupted,
-)
 from afterstate.agents.training.folder import LOCK_FILE, FolderLock
 from afterstate.agents.training.workers import Workers
 from afterstate.envs import commands, durable_files, json_files
 from afterstate.envs.messages import shown
 from afterstate.envs.options import name_and_pairs
+from afterstate.envs.signals import sigterm_raises, uninterrupted
 from afterstate.envs.words import Words
 
 MOVE = np.dtype([("board", "<u8"), ("action", "u1")])

@@ -15,6 +15,7 @@ from pydantic import Field
 from afterstate.agents.config import (
     Count,
     Number,
+    OpenShare,
     Positive,
     Rate,
     Share,
@@ -82,7 +83,7 @@ class NTupleSettings:
     restart: Annotated[Count, Field(le=MAX_MOVES)] | None = None
     """Play again from the middle of what was played last until at most this many moves are left
     (Matsuzaki 2017: 10); by default each game is played once."""
-    good: Annotated[Share, Field(gt=0, lt=1)] | None = None
+    good: OpenShare | None = None
     """Learn only from games that score above this share of the best score so far, each from its
     beginning; a game that was learned from is not restarted. By default from all."""
     epsilon: Share = 0.0

@@ -151,7 +151,7 @@ class ExpectimaxAgent(Agent):
 
     @property
     def n_found(self) -> int:
-        """Return the number of those found in the transposition table instead."""
+        """Return the number of afterstates found in the transposition table instead of searched."""
         return sum(int(search.control[N_FOUND]) for search in self._searches)
 
     def search(self, board: Any) -> SearchResult:

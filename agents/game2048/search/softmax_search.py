@@ -295,7 +295,7 @@ def walk(
         trees: the trees.
         batch: the boards that were searched.
         n_paths: the number of paths in each tree.
-        between: the range of T, which is drawn anew for each path.
+        between: the range of T, which is drawn for each path.
         afters: `[n]`, is written to.
         values: `[n, 2]`, is written to: by the search, and by the value function.
     """

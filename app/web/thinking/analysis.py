@@ -13,6 +13,7 @@ import numpy as np
 
 from afterstate.agents.daihinmin.afterstates.endgame import sure_play
 from afterstate.agents.game2048.agent import Agent
+from afterstate.agents.game2048.simple import RewardAgent
 from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.rules import Game
 from afterstate.web import game_2048
@@ -145,7 +146,7 @@ def evaluation(player: Any) -> Evaluate | None:
         from afterstate.agents.game2048.values import ntuple
 
         return lambda boards: _one_ply(boards, lambda words: ntuple.estimate(player.network, words))
-    if type(player).__name__ == "RewardAgent":
+    if isinstance(player, RewardAgent):
         return lambda boards: _one_ply(boards, lambda words: np.zeros(len(words)))
     return None
 
@@ -165,7 +166,7 @@ def _details(player: Any, board: list[int], action: int) -> Json:
     """Return the principal line and the values by outcome of a move."""
     shallow = _shallow(player)
     evaluate = evaluation(shallow)
-    if evaluate is None or type(player).__name__ == "RewardAgent":
+    if evaluate is None or isinstance(player, RewardAgent):
         return {}
     after = afterstates(board)[0][action]
     boards, odds = outcomes(after)

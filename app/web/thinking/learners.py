@@ -51,8 +51,8 @@ class _Learner:
     async def answer(self, request: Json, seconds: float | None) -> Json:
         """Return the answer to a visitor's request.
 
-        The process has the network, so it is not ended with a search: one that is stopped goes on
-        for nobody, but for games, of which the present one is the last.
+        The process holds the network, so it does not end with a search that is stopped: the search
+        runs on, and its answer is discarded. Games that are stopped end after the current one.
 
         Args:
             request: for games, a hint or moves.

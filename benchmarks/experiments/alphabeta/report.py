@@ -8,7 +8,7 @@ from matplotlib import pyplot as plt
 from scipy.stats import binomtest
 
 from afterstate.agents.game2048.search.alphabeta import AlphaBetaSettings
-from afterstate.agents.training.commands import markdown
+from afterstate.agents.training.tables import markdown
 from afterstate.envs import json_files
 from afterstate.leaderboard import figures
 from afterstate.leaderboard.row_files import Row

@@ -100,12 +100,12 @@ def reach(args: Args) -> None:
     if args.backend == "local" and args.jobs > cores:
         raise ValueError(f"jobs must be <= {cores}, the processors here, got {args.jobs}")
     study, path = args.study, args.out / report.REACHED
-    _held = FolderLock(args.out)
-    done = {row["seed"] for row in report.reached_rows(study)}
-    plan = study.experiment.reach
-    calls = [partial(reach_tile, plan, seed) for seed in plan.seeds if seed not in done]
-    for row in results(calls, args.workers, args.hours, "games"):
-        json_files.append(path, [row])
+    with FolderLock(args.out):
+        done = {row["seed"] for row in report.reached_rows(study)}
+        plan = study.experiment.reach
+        calls = [partial(reach_tile, plan, seed) for seed in plan.seeds if seed not in done]
+        for row in results(calls, args.workers, args.hours, "games"):
+            json_files.append(path, [row])
 
 
 def reach_tile(plan: Reach, seed: int) -> Row:

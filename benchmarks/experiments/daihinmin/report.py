@@ -20,7 +20,7 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
 from afterstate.agents.daihinmin.learning.rank_runs import RankRun
-from afterstate.agents.training.commands import markdown
+from afterstate.agents.training.tables import markdown
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.daihinmin.settings import (
     FOLDER,

@@ -42,7 +42,7 @@ from afterstate.agents.daihinmin.learning.rank_learner import errors, samples
 from afterstate.agents.daihinmin.learning.rank_runs import RULE_PLAYERS, RankOptions
 from afterstate.agents.daihinmin.learning.rank_training import RankTraining
 from afterstate.agents.daihinmin.learning.self_play import play_games
-from afterstate.agents.daihinmin.play import find_player
+from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE, find_player
 from afterstate.agents.daihinmin.values import rank_net
 from afterstate.agents.daihinmin.values.rank_net import RankAgent
 from afterstate.agents.training import __main__ as training
@@ -66,8 +66,6 @@ from benchmarks.experiments.harness import (
 )
 
 RESULTS = harness.RESULTS / "daihinmin"
-GAMES = 100
-"""Games of a set."""
 OPTIONS = {
     **dict.fromkeys(("only", "threads"), ("train",)),
     **dict.fromkeys(("jobs", "backend", "hours", "device"), ("train", "play")),
@@ -320,7 +318,7 @@ def draws(players: Players, n_draws: int, n_sets: int, first: int) -> Iterator[C
         rng = np.random.default_rng([1, draw])
         names = [str(name) for name in rng.choice(list(players), N_PLAYERS, replace=False)]
         five = {name: players[name] for name in names}
-        yield partial(timed_draw, five, names, n_sets, draw, GAMES)
+        yield partial(timed_draw, five, names, n_sets, draw, GAMES_PER_CYCLE)
 
 
 def fingerprint(players: Players) -> str:
@@ -357,18 +355,18 @@ def play(
     Raises:
         ValueError: the rows are of other players, or another process writes to their folder.
     """
-    _held = FolderLock(path.parent)
-    before, among = complete_draws(json_files.rows(path)), fingerprint(players)
-    if any((row.get("among"), row["sets"]) != (among, experiment.sets) for row in before):
-        raise ValueError(
-            f"{path} has draws of other players, of networks that have learned since, or of "
-            f"another number of sets than {experiment.sets}: move it away or delete it"
-        )
-    last = max((row["seed"] for row in before), default=-1)
-    json_files.truncate(path, "seed", last)
-    calls = list(draws(players, n_draws, experiment.sets, last + 1))
-    for rows in results(calls, workers, hours, "draws", in_order=True):
-        json_files.append(path, [{**row, "among": among} for row in rows])
+    with FolderLock(path.parent):
+        before, among = complete_draws(json_files.rows(path)), fingerprint(players)
+        if any((row.get("among"), row["sets"]) != (among, experiment.sets) for row in before):
+            raise ValueError(
+                f"{path} has draws of other players, of networks that have learned since, or of "
+                f"another number of sets than {experiment.sets}: move it away or delete it"
+            )
+        last = max((row["seed"] for row in before), default=-1)
+        json_files.truncate(path, "seed", last)
+        calls = list(draws(players, n_draws, experiment.sets, last + 1))
+        for rows in results(calls, workers, hours, "draws", in_order=True):
+            json_files.append(path, [{**row, "among": among} for row in rows])
 
 
 def complete_draws(rows: Sequence[Row]) -> list[Row]:

@@ -11,8 +11,8 @@ from typing import TypeAlias
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
-from afterstate.agents.training.commands import markdown
 from afterstate.agents.training.run import N_RECENT
+from afterstate.agents.training.tables import markdown
 from afterstate.envs import json_files
 from afterstate.leaderboard import figures
 from afterstate.leaderboard.row_files import Row

@@ -23,7 +23,7 @@ import pandas as pd
 
 from afterstate.agents.config import settings
 from afterstate.agents.game2048.values.policy_net import PRETRAINED, load
-from afterstate.agents.training.commands import markdown
+from afterstate.agents.training.tables import markdown
 from afterstate.envs import durable_files
 from afterstate.envs.commands import parse, run_process
 from afterstate.envs.game2048 import rules

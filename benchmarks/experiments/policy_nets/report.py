@@ -21,7 +21,7 @@ from afterstate.agents.game2048.values.policy_net import (
     network,
     probabilities,
 )
-from afterstate.agents.training.commands import markdown
+from afterstate.agents.training.tables import markdown
 from afterstate.envs import durable_files, json_files
 from afterstate.envs.game2048 import rules, torch_rules
 from afterstate.leaderboard.row_files import Row

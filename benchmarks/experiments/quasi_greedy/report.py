@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
-from afterstate.agents.training.commands import markdown
+from afterstate.agents.training.tables import markdown
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.harness import Estimate, difference, over_runs, processors
 from benchmarks.experiments.quasi_greedy.rows import Curves, Point, at

@@ -36,9 +36,9 @@ Curves = dict[str, list[Point]]
 
 def add(path: Path, rows: list[Row]) -> None:
     """Add the rows of one run to a file, in place of earlier rows of that run."""
-    _held = FolderLock(path.parent)
-    others = [row for row in json_files.rows(path) if not _same_run(row, rows[0])]
-    json_files.write_rows(path, [*others, *rows])
+    with FolderLock(path.parent):
+        others = [row for row in json_files.rows(path) if not _same_run(row, rows[0])]
+        json_files.write_rows(path, [*others, *rows])
 
 
 def _same_run(row: Row, other: Row) -> bool:

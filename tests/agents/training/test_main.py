@@ -23,7 +23,7 @@ from afterstate.agents.game2048.play import Games, play
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.values.ntuple import NTupleAgent
 from afterstate.agents.game2048.values.ntuple_network import network
-from afterstate.agents.training.__main__ import main, parse
+from afterstate.agents.training.__main__ import main, memory, parse
 from afterstate.agents.training.run import EVALUATION_SEED, evaluation_games, summary
 from afterstate.envs import json_files
 from tests.support.training_runs import (
@@ -574,3 +574,22 @@ def test_evaluations_have_their_own_seeds_and_do_not_depend_on_threads() -> None
     for threads in (2, 3, 16):
         assert evaluate(net, {1: 13, 2: 3}, threads=threads) == result
     assert (net.weights == weights).all()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux tells the memory of a process")
+def test_memory_of_a_process_includes_its_arrays() -> None:
+    """A new process, since this one may free the arrays of other tests meanwhile."""
+    program = (
+        "import numpy as np; from afterstate.agents.training.__main__ import memory; "
+        "print(memory()); array = np.ones(100 << 17); print(memory())"  # 100 MiB
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    printed = re.findall(r"memory: ([\d,]+) MiB, ([\d,]+) MiB of it in huge pages\n", run.stdout)
+    before, after = ([int(number.replace(",", "")) for number in line] for line in printed)
+    assert 95 <= after[0] - before[0] <= 110
+    assert 0 <= after[1] - before[1] <= 110
+
+
+def test_memory_is_unknown_on_other_systems(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "exists", lambda path: False)
+    assert memory() == "memory: unknown on this system"

@@ -18,7 +18,7 @@ import tqdm
 
 from afterstate.agents import nets
 from afterstate.agents.config import from_dict, read
-from afterstate.agents.daihinmin.afterstates.class_values import POINTS
+from afterstate.agents.daihinmin.afterstates.class_values import POINTS, place_values
 from afterstate.agents.daihinmin.learning import rank_learner, rank_training
 from afterstate.agents.daihinmin.learning.game_records import load_log, read_log
 from afterstate.agents.daihinmin.learning.rank_learner import bootstrap, samples
@@ -273,6 +273,6 @@ def test_points_against_sample_clients_are_by_100_games() -> None:
 
 
 def test_points_have_names() -> None:
-    assert RankRun().worth() == POINTS
-    assert RankRun(points="classes").worth() == CLASS_VALUES
-    assert RankRun(points=[1, 2, 3, 4, 5]).worth() == (1, 2, 3, 4, 5)
+    assert place_values(RankRun().points) == POINTS
+    assert place_values("classes") == CLASS_VALUES
+    assert place_values([1, 2, 3, 4, 5]) == (1, 2, 3, 4, 5)

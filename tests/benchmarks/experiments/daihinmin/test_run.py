@@ -264,7 +264,7 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, experiment in {"tiny": TINY, "other": with_self}.items():
         (tmp_path / f"{name}.json").write_text(json.dumps(experiment))
     monkeypatch.setattr(settings, "FOLDER", tmp_path)
-    monkeypatch.setattr(run, "GAMES", 4)
+    monkeypatch.setattr(run, "GAMES_PER_CYCLE", 4)
     monkeypatch.setattr(
         rank_training, "points_against_sample", lambda net, n, seed, of: (300.0, 1.0)
     )

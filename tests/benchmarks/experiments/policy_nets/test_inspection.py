@@ -19,7 +19,7 @@ from afterstate.agents.game2048.learning.play_logs import MOVE
 from afterstate.agents.game2048.values import policy_net
 from afterstate.agents.game2048.values.planes import planes as to_planes
 from afterstate.agents.game2048.values.policy_net import PolicyCNN
-from afterstate.agents.training import commands
+from afterstate.agents.training.tables import markdown
 from afterstate.envs.game2048 import rules
 from benchmarks.experiments.policy_nets import analysis, drawing, inspection, tables
 from benchmarks.experiments.policy_nets.analysis import CELLS, PAPER_BOARDS, TILES, Agreement
@@ -171,7 +171,7 @@ def test_logits_of_illegal_moves_are_in_brackets() -> None:
 
 def test_a_table_is_written_in_markdown() -> None:
     table = "| a | b | c |\n| --- | --: | --: |\n| x | 1 | 2 |\n| y | 3 | 4 |"
-    assert commands.markdown(["a", "b", "c"], [["x", "1", "2"], ["y", "3", "4"]]) == table
+    assert markdown(["a", "b", "c"], [["x", "1", "2"], ["y", "3", "4"]]) == table
 
 
 def test_contributions_are_in_the_order_of_the_middle_board_with_their_sums() -> None:

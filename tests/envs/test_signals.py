@@ -1,29 +1,14 @@
-"""Parts that commands share: signals that end a program, and blocks that delay them; memory."""
+"""Signals that end a program, and blocks that delay them."""
 
 from __future__ import annotations
 
-import re
 import signal
-import subprocess
-import sys
 import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from afterstate.agents.training.commands import aligned, memory, sigterm_raises, uninterrupted
-
-
-def test_columns_of_a_table_are_aligned() -> None:
-    table = aligned(["player", "n"], [["a", "1,000"], ["longer one", ""]])
-    assert table.split("\n") == [
-        "player          n",
-        "------          -",
-        "a           1,000",
-        "longer one",
-    ]
-    assert aligned(["a", "b"], [["xy", "z"]], left=2).split("\n") == ["a   b", "-   -", "xy  z"]
+from afterstate.envs.signals import sigterm_raises, uninterrupted
 
 
 def handlers() -> list[Any]:
@@ -85,22 +70,3 @@ def test_blocks_in_other_threads_change_no_handler() -> None:
     thread.start()
     thread.join()
     assert handlers_inside == [handlers()]
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="Linux tells the memory of a process")
-def test_memory_of_a_process_includes_its_arrays() -> None:
-    """A new process, since this one may free the arrays of other tests meanwhile."""
-    program = (
-        "import numpy as np; from afterstate.agents.training.commands import memory; "
-        "print(memory()); array = np.ones(100 << 17); print(memory())"  # 100 MiB
-    )
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    printed = re.findall(r"memory: ([\d,]+) MiB, ([\d,]+) MiB of it in huge pages\n", run.stdout)
-    before, after = ([int(number.replace(",", "")) for number in line] for line in printed)
-    assert 95 <= after[0] - before[0] <= 110
-    assert 0 <= after[1] - before[1] <= 110
-
-
-def test_memory_is_unknown_on_other_systems(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Path, "exists", lambda path: False)
-    assert memory() == "memory: unknown on this system"
