@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from importlib.util import find_spec
@@ -231,6 +232,8 @@ def _message(error: Any, settings_kind: Any) -> str:
         known = _known_names(settings_kind, path)
         return f"unknown setting {shown(name)}{did_you_mean(last, known) if known else ''}"
     wanted = _WANTED.get(kind, error["msg"][0].lower() + error["msg"][1:])
+    if isinstance(error["input"], float) and math.isnan(error["input"]):
+        wanted = "a number"
     return f"{name or 'value'} must be {wanted.format(**context)}, got {shown(error['input'])}"
 
 

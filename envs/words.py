@@ -108,15 +108,16 @@ def _check_generator(generator: Any) -> None:
         raise ValueError(f"generator must be a numpy.random.Generator, got {shown(generator)}")
 
 
-def check_seed(seed: Any) -> int | None:
+def check_seed(seed: Any, optional: bool = True) -> int | None:
     """Return a seed as an int, or None.
 
     Raises:
-        ValueError: `seed` is neither None nor an integer >= 0.
+        ValueError: `seed` is not an integer >= 0, nor None if it is optional.
     """
     number = whole(seed)
-    if seed is not None and (number is None or number < 0):
-        raise ValueError(f"seed must be None or an integer >= 0, got {shown(seed)}")
+    if not (optional and seed is None) and (number is None or number < 0):
+        kind = "None or an integer" if optional else "an integer"
+        raise ValueError(f"seed must be {kind} >= 0, got {shown(seed)}")
     return number
 
 
@@ -135,6 +136,8 @@ def check_text(name: str, value: Any) -> None:
 
 def check_length(name: str, values: Any, length: int) -> None:
     """Raise ValueError if a list or an array has another length, before anything reads it."""
+    if isinstance(values, str):
+        raise ValueError(f"{name} must have {length} entries, got {shown(values)}")
     is_list = isinstance(values, Sequence) or (isinstance(values, np.ndarray) and values.ndim > 0)
     if is_list and len(values) != length:
         raise ValueError(f"{name} must have {length} entries, got {len(values):,}")

@@ -276,7 +276,7 @@ def _advance(trainee: Trainee, settings: RunSettings, options: Options, folder: 
     )
     start_time, before, total = time.monotonic(), trainee.amount, limits.end_of(trainee)
     if total is not None and before >= total:
-        text = f"{options.out} has its {total:,} {trainee.amount_unit} already"
+        text = f"{options.out} has {before:,} {trainee.amount_unit}: {total:,} are reached already"
         print(text, file=sys.stderr)
 
     def report() -> None:

@@ -91,7 +91,7 @@ class Options:
     out: Annotated[Folder, NAMED]
     """Folder of the run, which is made."""
     hours: Positive | None = None
-    """Stop after this many hours, counted from this start; by default there is no limit."""
+    """Stop after this many hours, counted from this start; this or a total must be given."""
     resume: bool = False
     """Continue the run in the folder."""
     save_minutes: Positive = 10
@@ -121,8 +121,8 @@ class MoveOptions(Options):
     """Options of a run of a learner of 2048."""
 
     moves: Count | None = None
-    """Stop when the learner has made this many moves, including those before --resume; by default
-    there is no limit."""
+    """Stop when the learner has made this many moves, including those before --resume; this or
+    --hours must be given."""
     threads: Count = 1
     """Number of threads that learn."""
     evaluate_every: Count = 1_000_000

@@ -21,10 +21,13 @@ from afterstate.commands.seats import (
 )
 from afterstate.envs.daihinmin.uecda.settings import N_SEATS
 from afterstate.envs.messages import named
-from afterstate.envs.words import check_count, check_seed
+from afterstate.envs.words import check_seed
 
 TILES = (2048, 4096, 8192, 16384, 32768)
 """Tiles whose reach rates are columns of the table."""
+
+MAX_GAMES = 10**7
+"""Games of a player at most."""
 
 OPPONENTS = ("daihinmin-sample",)
 """Opponents in Daihinmin if none are given."""
@@ -36,8 +39,9 @@ def run(options: Eval) -> int:
     Raises:
         OSError, ValueError, ImportError: a wrong option, or a player that is not found.
     """
-    check_count("games", options.games)
-    check_seed(options.seed)
+    if not 1 <= options.games <= MAX_GAMES:
+        raise ValueError(f"games must be in 1..{MAX_GAMES:,}, got {options.games:,}")
+    check_seed(options.seed, optional=False)
     evaluate: Callable[[str, Eval], dict[str, Any]]
     if game_of(options.players) == "2048":
         _check_2048(options)
@@ -53,12 +57,8 @@ def run(options: Eval) -> int:
 
 def _check_2048(options: Eval) -> None:
     """Raise ValueError for options that games of 2048 do not have."""
-    from afterstate.agents.game2048.play import MAX_GAMES
-
     if options.opponents:
         raise ValueError("opponents must be left out for players of 2048: it has a single player")
-    if options.games > MAX_GAMES:
-        raise ValueError(f"games must be in 1..{MAX_GAMES:,}, got {options.games:,}")
 
 
 def _opponents(options: Eval) -> list[str]:

@@ -77,7 +77,8 @@ class Watch:
     seed: int = 0
     """Seed of the game, as of a reset of its environment."""
     to: Literal["terminal", "window"] | File = "terminal"
-    """Place of the pictures: terminal, window, or a file that ends in .gif or .mp4."""
+    """Place of the pictures: terminal, window, or a file that ends in .gif or .mp4, in a folder
+    that is made."""
     speed: float = 5.0
     """Moves per second; 0: as fast as the player moves."""
     until: int | None = None
@@ -101,7 +102,7 @@ class Eval:
     players: tuple[Player, ...]
     """Players of one game."""
     games: int = 100
-    """Number of games of each player; of Daihinmin, a multiple of 100."""
+    """Number of games of each player, at most 10,000,000; of Daihinmin, a multiple of 100."""
     seed: int = 0
     """Seed of the first game or cycle; the others have the numbers after it."""
     opponents: tuple[PlayerOfDaihinmin, ...] = ()

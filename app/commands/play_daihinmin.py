@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from afterstate.agents.daihinmin.play import play_match
 from afterstate.commands.options import PlayDaihinmin
-from afterstate.commands.seats import fill, player_of_daihinmin, table
+from afterstate.commands.seats import check_players, fill, player_of_daihinmin, table
 from afterstate.envs.daihinmin import cards, plays, render
 from afterstate.envs.daihinmin.players import Player, returned
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, list_legal
@@ -34,9 +35,14 @@ class Person:
     """
 
     def __init__(self, hints: str) -> None:
+        check_players([hints], "daihinmin")
         self._hints = hints
-        self._player = player_of_daihinmin(hints)
         self._seen = 0
+
+    @cached_property
+    def _player(self) -> Player:
+        """The player that gives hints, which is made for the first one."""
+        return player_of_daihinmin(self._hints)
 
     def choose(self, view: Game) -> int:
         """Ask for a play and return its number."""

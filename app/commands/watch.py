@@ -22,6 +22,7 @@ from afterstate.envs import durable_files, pictures
 from afterstate.envs.daihinmin.uecda.settings import N_SEATS
 from afterstate.envs.messages import listed, shown
 from afterstate.envs.signals import sigterm_raises
+from afterstate.envs.words import check_seed
 
 FILES = (".gif", ".mp4")
 MOST_PICTURES = 1000
@@ -119,6 +120,7 @@ def _check(options: Watch) -> None:
     if isinstance(options.to, Path) and options.to.suffix.lower() not in FILES:
         given = shown(str(options.to))
         raise ValueError(f"to must be terminal, window or a .gif or .mp4 file, got {given}")
+    check_seed(options.seed, optional=False)
     if options.speed != 0 and not 0.01 <= options.speed <= 1000:
         raise ValueError(f"speed must be 0 or in 0.01..1000 moves per second, got {options.speed}")
     if options.until is not None and options.until not in [1 << n for n in range(2, 18)]:

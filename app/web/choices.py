@@ -72,7 +72,7 @@ _POLICIES = ("sharp", "L-max", "G-max", "L-log", "G-log", "falling", "ave", "bes
 _SELECT = dict(zip(_POLICIES, _POLICIES, strict=True))
 _TILES = {"annoying": "the worst by a quick measure", "chance": "by chance"}
 _CUTOFFS = {"worse": "moves worse than the bound", "equal": "worse or equal moves"}
-_PLAYOUTS = Setting("playouts", "playouts per decision", 500, 1, 5000)
+_PLAYOUTS = Setting("playouts", "playouts at most", 500, 1, 5000)
 _TEMPERATURE = Setting("temperature", "temperature", 0.0, 0.0, 10.0)
 
 CHOICES: dict[str, tuple[Choice, ...]] = {

@@ -10,6 +10,7 @@ import socket
 import sys
 import threading
 import webbrowser
+from collections import deque
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -45,16 +46,44 @@ def run(options: Web) -> int:
             from afterstate.web.server import create_app, stop_searches
     except ModuleNotFoundError as error:
         raise ImportError(_EXTRA) from error
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    _log()
     app: Any = create_app(options.folder or default_folder(), limits, hosts)
     with listen(options.host, options.port) as listener:
         _announce(options, listener.getsockname()[1])
-        settings: Any = {"log_level": "warning", "access_log": False, "server_header": False}
+        settings: Any = {"log_config": None, "access_log": False, "server_header": False}
         settings |= {"ws": "none", "limit_concurrency": 500, "timeout_graceful_shutdown": 3}
         settings |= {"http": Connection, "timeout_keep_alive": KEEP_SECONDS}
         settings |= {"forwarded_allow_ips": "127.0.0.1"}  # a proxy here names its clients
         Server(uvicorn.Config(app, **settings), partial(stop_searches, app.app)).run([listener])
     return 0
+
+
+def _log() -> None:
+    """Write messages with the time to the standard error stream."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    errors = logging.getLogger("uvicorn.error")
+    errors.setLevel(logging.WARNING)
+    errors.addFilter(Sparing())
+
+
+class Sparing(logging.Filter):
+    """Passes warnings that strangers cause only so often, and none that advise to install more."""
+
+    _MOST, _SECONDS = 50, 10.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._times: deque[float] = deque(maxlen=self._MOST)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return True if a message is to be written."""
+        if record.levelno > logging.WARNING:
+            return True
+        is_full = len(self._times) == self._MOST and record.created < self._times[0] + self._SECONDS
+        if is_full or "WebSocket library" in record.msg:
+            return False
+        self._times.append(record.created)
+        return True
 
 
 def _imports() -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -18,6 +20,8 @@ REQUEST_SECONDS = 10.0
 """Time in which a connection must send a whole request, after it was opened or began to send it."""
 READ_SECONDS = 10.0
 """Time in which a client must read so much of its answers that the server can go on."""
+MAX_OPEN = 400
+"""Open connections of all addresses; of more, one that waits is closed."""
 KEEP_SECONDS = 75
 """Time that a connection is kept after an answer. Clients that use one again just when it is closed
 lose their request, so it is longer than the time that they keep it themselves."""
@@ -64,6 +68,8 @@ class Connection(H11Protocol):
     """A connection that is closed if its client is silent or does not read, or has too many."""
 
     _is_kept = False
+    waits_since: float | None = None
+    """Time at which it began to wait for a whole request, None while one is answered."""
 
     def connection_made(self, transport: Any) -> None:
         """Begin to wait for a request."""
@@ -72,7 +78,23 @@ class Connection(H11Protocol):
         address = self.client and self.client[0]
         if sum(each.client[:1] == (address,) for each in self._others()) > MAX_CONNECTIONS:
             transport.abort()
-        self._request.start(REQUEST_SECONDS)
+        self._wait(REQUEST_SECONDS)
+        self._make_room()
+
+    def _wait(self, seconds: float) -> None:
+        """Begin to wait for a whole request."""
+        self.waits_since = time.monotonic()
+        self._request.start(seconds)
+
+    def _make_room(self) -> None:
+        """Close a connection of too many: of the address with most, the one that waits longest."""
+        every = [each for each in self._others() if not each.transport.is_closing()]
+        if len(every) <= MAX_OPEN:
+            return
+        counts = Counter(each.client[0] for each in every)
+        idle = [each for each in every if each.waits_since is not None]
+        longest = min(idle, key=lambda each: (-counts[each.client[0]], each.waits_since))
+        longest.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop waiting."""
@@ -102,11 +124,12 @@ class Connection(H11Protocol):
         super().handle_events()
         if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
             self._request.stop()
+            self.waits_since = None
 
     def on_response_complete(self) -> None:
         """Begin to wait for the next request."""
         self._is_kept = True
-        self._request.start(KEEP_SECONDS)
+        self._wait(KEEP_SECONDS)
         super().on_response_complete()
 
     def _others(self) -> list[Any]:

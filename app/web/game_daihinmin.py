@@ -22,7 +22,7 @@ from afterstate.envs.daihinmin.render import CLASSES, PLACES
 from afterstate.envs.daihinmin.rules import GAME, N_PLAYERS, Game, give, partner, play, rewind
 from afterstate.envs.daihinmin.views import view
 from afterstate.envs.messages import shown
-from afterstate.web.choices import checked
+from afterstate.web.choices import checked, find
 from afterstate.web.game_2048 import Seed
 
 Json = dict[str, Any]
@@ -269,9 +269,11 @@ def state(match: Match, reveal: bool) -> Json:
 
 
 def names(players: Sequence[Json | None]) -> list[str]:
-    """Return the names of players, with numbers."""
-    texts = ["you" if each is None else each["name"].removeprefix("daihinmin-") for each in players]
-    return [text if text == "you" else f"{text} {i}" for i, text in enumerate(texts)]
+    """Return the names of players: the labels by which they are chosen, with numbers."""
+    return [
+        "you" if each is None else f"{find('daihinmin', each['name']).label} {i}"
+        for i, each in enumerate(players)
+    ]
 
 
 def position(game: Game, shown: Sequence[int]) -> Json:

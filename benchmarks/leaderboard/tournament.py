@@ -229,6 +229,8 @@ class _RowFile:
         self._path = path
         if path.is_dir():
             raise IsADirectoryError(f"rows must be a new file, got the folder {path}")
+        if path.exists():
+            raise FileExistsError(f"rows must be a new file, got {path}, which exists")
         path.touch(exist_ok=False)
         durable_files.sync_folder(path.parent)
         self._file = durable_files.open_to_append(path)

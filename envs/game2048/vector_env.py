@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
@@ -219,6 +220,7 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         from afterstate.envs.game2048 import render
 
         if self.render_mode is None:
+            gym.logger.warn("render() needs gym.make_vec(..., render_mode='ansi' | 'rgb_array')")
             return None
         draw = render.ansi if self.render_mode == "ansi" else render.rgb_array
         running = self._running()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import time
 from collections.abc import Callable
@@ -265,6 +266,50 @@ def test_a_client_that_does_not_read_is_cut(monkeypatch: pytest.MonkeyPatch) -> 
         await serving
 
     asyncio.run(ask())
+
+
+def connection(address: str, waits_since: float | None) -> Any:
+    """Return a connection that notes in its transport when it is closed."""
+    closed = SimpleNamespace(is_closed=False)
+    transport: Any = SimpleNamespace(
+        is_closing=lambda: closed.is_closed,
+        close=lambda: setattr(closed, "is_closed", True),
+    )
+    made = connections.Connection.__new__(connections.Connection)
+    made.client, made.transport, made.waits_since = (address, 1), transport, waits_since
+    return made
+
+
+def test_of_too_many_connections_the_longest_idle_of_an_address_with_most_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connections, "MAX_OPEN", 4)
+    many = [connection("192.0.2.1", since) for since in (None, 5.0, 3.0, 4.0)]
+    new = connection("192.0.2.2", 1.0)
+    for each in (*many, new):
+        each.connections = {*many, new}
+    new._make_room()
+    closed = [each.transport.is_closing() for each in (*many, new)]
+    assert closed == [False, False, True, False, False]
+    new._make_room()  # there is room now
+    assert sum(each.transport.is_closing() for each in many) == 1
+
+
+def test_warnings_that_strangers_cause_are_bounded() -> None:
+    from afterstate.web.command import Sparing
+
+    sparing, now = Sparing(), 1000.0
+
+    def is_written(text: str, level: int = logging.WARNING, seconds: float = 0.0) -> bool:
+        record = logging.LogRecord("", level, "", 0, text, (), None)
+        record.created = now + seconds
+        return sparing.filter(record)
+
+    assert not is_written("No supported WebSocket library detected.")
+    assert sum(is_written("Invalid HTTP request received.") for _ in range(90)) == 50
+    assert is_written("Traceback", logging.ERROR)
+    assert not is_written("Exceeded concurrency limit.", seconds=9)
+    assert is_written("Exceeded concurrency limit.", seconds=10)
 
 
 def test_a_port_in_use_is_reported(

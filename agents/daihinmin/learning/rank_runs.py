@@ -22,7 +22,7 @@ from afterstate.agents.config import (
 )
 from afterstate.agents.training.folder import RunFolder
 from afterstate.agents.training.run import Options
-from afterstate.envs.messages import shown
+from afterstate.envs.messages import named, shown
 from afterstate.envs.options import Device, FileName, Placeholder, Player
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class RankOptions(Options):
     """Options of a run of a rank network."""
 
     generations: Count | None = None
-    """Stop at this generation; by default there is no limit."""
+    """Stop at this generation; this or --hours must be given."""
     threads: Count = 1
     """Number of threads that learn."""
     evaluate_every: Count = 10
@@ -168,4 +168,6 @@ class RankRun:
         from afterstate.agents.training.optimizer import set_threads
 
         set_threads(options.threads)
+        with named("network"):
+            self.new_network()  # before anything is compiled
         return RankTraining(self, options, folder)

@@ -74,7 +74,7 @@ class Prune:
     network: File
     """File of a network or of a learner."""
     small: File
-    """File to write; its name ends in .npz."""
+    """File to write, another one than the network; its name ends in .npz."""
     weights: Annotated[Count, Field(lt=2**31)] = 10_000_000
     """Number of weights to keep."""
     step: Step = 8.0

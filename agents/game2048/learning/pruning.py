@@ -214,9 +214,16 @@ def save_pruned(
 
 
 def prune(options: Prune) -> None:
-    """Count uses, select the weights, write the file, and print its size."""
+    """Count uses, select the weights, write the file, and print its size.
+
+    Raises:
+        OSError: a file cannot be read or written.
+        ValueError: not a network, or both files are the same.
+    """
     from tqdm import tqdm
 
+    if options.small.exists() and options.small.samefile(options.network):
+        raise ValueError(f"small must be another file than network, got {options.small}")
     net = pruned.expand(load(options.network))
     if options.downgrade is not None:
         net = net._replace(downgrade=exponent_of("downgrade", options.downgrade))

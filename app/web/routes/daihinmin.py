@@ -129,7 +129,7 @@ async def steps(me: Me, site: Site) -> JSONResponse:
 
 
 @router.post("/recorded")
-async def recorded(body: Recorded, me: Me, site: Site) -> JSONResponse:
+async def recorded(body: Recorded, me: Starter, site: Site) -> JSONResponse:
     """Return the positions of a recorded game."""
     request = {"kind": "recorded", "game": body.game}
     return JSONResponse(await site.thinking.run(me.key, request))

@@ -32,9 +32,10 @@ function moves(hint, name) {
   const digits = digitsOf(name);
   const legal = shown.filter((each) => each != null);
   const [low, high] = [Math.min(...legal), Math.max(...legal)];
+  const isShare = Boolean(hint.probabilities);
+  const relative = (value) => (high > low ? 0.02 + (0.98 * (value - low)) / (high - low) : 1);
   const rows = NAMES.map((move, action) => {
     const value = shown[action];
-    const share = high > low ? (value - low) / (high - low) : 1;
     const cells = [
       el("th", { scope: "row" }, move),
       el("td", {}, value == null ? "" : number(value, digits)),
@@ -50,14 +51,15 @@ function moves(hint, name) {
           : el("meter", {
               min: 0,
               max: 1,
-              value: 0.02 + 0.98 * share,
-              ariaLabel: `${move} relative to the best`,
+              value: isShare ? value : relative(value),
+              ariaLabel: isShare ? `Probability of ${move}` : `${move} between the worst and the best`,
             }),
       ),
     );
     return el("tr", { className: action === hint.action ? "best" : "" }, ...cells);
   });
-  const heads = ["move", name, "difference to the best", ...(hint.visits ? ["visits"] : []), "relative"];
+  const heads = ["move", name, "difference to the best", ...(hint.visits ? ["visits"] : [])];
+  heads.push(isShare ? "from 0 to 1" : "from worst to best");
   if (!shown.length) return el("p", { className: "dim" }, "This player gives no values.");
   return scroll("Values of the moves", tableOf(heads, rows));
 }

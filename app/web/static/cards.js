@@ -73,12 +73,14 @@ export function tableNode(position, names) {
   );
 }
 
-// The notation of recorded games with symbols: S8 JO=HT is 8♠ joker=10♥.
+// The notation of recorded games with symbols: S8 JO=HT is 8♠ joker=10♥, JO=D+ is joker above 2♦.
 export const pretty = (text) =>
   text
+    .replace(/\bJO=([SHDC])\+/g, "joker above $12")
+    .replace(/\bJO=([SHDC])-/g, "joker below $13")
     .replace(/\bJO\b/g, "joker")
     .replace(
-      /\b([SHDC])([3-9TJQKA2+-])(?![\w])/g,
+      /\b([SHDC])([3-9TJQKA2])(?![\w])/g,
       (_, suit, rank) => `${rank === "T" ? "10" : rank}${SUITS["SHDC".indexOf(suit)]}`,
     );
 export const named = (text, names) => pretty(text).replace(/\{(\d)\}/g, (_, player) => names[player]);

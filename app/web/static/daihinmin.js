@@ -36,6 +36,7 @@ class Table {
     this.me = me;
     this.signal = signal;
     this.selected = new Set();
+    this.hinted = null; // the play of the last hint, while its cards are selected
     this.events = [];
     this.nLeft = 0; // cards in the hands that are shown
     this.last = Promise.resolve(); // the last of the actions that are run one after another
@@ -63,21 +64,26 @@ class Table {
       this.buildControls(),
       this.hintNode,
     );
-    const log = el(
+    this.history = el(
       "section",
       { className: "panel", "aria-label": "History" },
       el("h2", {}, "What happened"),
       this.logNode,
       this.results,
     );
-    view.append(
-      el(
-        "div",
-        { className: "columns" },
-        this.left,
-        el("div", {}, log, this.buildOptions(), this.buildNew(), this.buildRecorded()),
-      ),
-    );
+    this.options = this.buildOptions();
+    this.right = el("div", {}, this.history, this.options, this.buildNew(), this.buildRecorded(), rules());
+    this.first = el("div", {}, this.left);
+    view.append(el("div", { className: "columns" }, this.first, this.right));
+    this.arrange();
+  }
+
+  // Puts the form for a match first as long as there is nothing else to see.
+  arrange() {
+    const isEmpty = !this.state && !this.stepper;
+    this.history.hidden = isEmpty;
+    if (isEmpty) this.first.prepend(this.newMatch);
+    else if (this.newMatch.parentNode !== this.right) this.options.after(this.newMatch);
   }
 
   // The buttons, of which each moment shows some: they stay, and keep the focus and clicks.
@@ -158,6 +164,7 @@ class Table {
       "details",
       { className: "panel", open: !this.me.match },
       el("summary", {}, "New match"),
+      el("p", { className: "dim" }, "Choose four players, and start. You play the first seat."),
       label("watch five players instead of playing", this.watching),
       ...this.seats.map((each) => each.node),
       label("Games", this.nGames),
@@ -241,11 +248,12 @@ class Table {
   async show(state) {
     const isSame = this.state?.turn === state.turn && this.state.seed === state.seed;
     this.state = await this.withHands(state);
-    this.showLog();
     if (this.stepper) return;
+    this.arrange();
+    this.showLog();
     const hands = this.state.hands.map((hand, player) => (player === state.visitor ? null : hand));
     this.showTable({ ...state, hands }, state.names);
-    if (!isSame) this.selected.clear();
+    if (!isSame) this.select([]);
     this.showHand();
     this.showResults();
     this.showReveal();
@@ -261,7 +269,7 @@ class Table {
   showReveal() {
     this.reveal.disabled = !this.state || this.state.visitor === null;
     this.revealNote.textContent = !this.state
-      ? "Hands are dealt when a match starts."
+      ? ""
       : this.reveal.disabled
         ? "You watch, and see all hands."
         : "";
@@ -328,13 +336,21 @@ class Table {
     );
   }
 
+  // Selects cards, for the play of a hint if it has one.
+  select(cards, play = null) {
+    this.selected = new Set(cards);
+    this.hinted = play;
+  }
+
   // The legal plays that contain all selected cards.
   matching() {
     return this.state.legal.filter((play) => [...this.selected].every((card) => play.cards.includes(card)));
   }
 
+  // The legal plays of the selected cards alone, that of a hint first.
   exact() {
-    return this.matching().filter((play) => play.cards.length === this.selected.size);
+    const plays = this.matching().filter((each) => each.cards.length === this.selected.size);
+    return plays.sort((a, b) => (b.play === this.hinted) - (a.play === this.hinted));
   }
 
   showHand() {
@@ -374,11 +390,12 @@ class Table {
         : this.selected.size
           ? "Your turn: no play has these cards"
           : "Your turn: only a pass is possible";
-    const text = state.is_mine ? asked : "Your hand";
+    const text = state.is_mine ? asked : state.over ? `You came ${state.places[0]}` : "Your hand";
+    const does = toGive ? "gives the selected ones" : "plays the selected ones, P passes";
     const keys = el(
       "p",
-      { className: "dim keys" },
-      "Keys: ← and → go to a card, Enter selects it, Enter again plays the selected ones, P passes, ? hints, Esc pauses the others.",
+      { className: "dim keys", hidden: state.over },
+      `Keys: ← and → go to a card, Enter selects it, Enter again ${does}, ? hints, Esc pauses the others.`,
     );
     this.handNode.replaceChildren(
       el("h2", {}, text),
@@ -417,10 +434,11 @@ class Table {
   }
 
   toggle(card) {
+    this.hinted = null;
     if (!this.selected.delete(card)) this.selected.add(card);
     const limit = this.state.to_give;
     if (limit && this.selected.size > limit) this.selected.delete([...this.selected][0]);
-    if (!limit && this.selected.size && !this.matching().length) this.selected = new Set([card]);
+    if (!limit && this.selected.size && !this.matching().length) this.select([card]);
     this.showHand();
     say(
       `${cardName(card)} ${this.selected.has(card) ? "selected" : "not selected"}. ${this.exact()
@@ -432,9 +450,13 @@ class Table {
   confirm() {
     if (this.state.to_give)
       return this.selected.size === this.state.to_give && this.change("give", { cards: [...this.selected] });
-    const plays = this.exact();
-    if (this.selected.size && !plays.length) say("No play has these cards alone.");
-    return plays.length && this.selected.size && this.play(plays[0].play);
+    const plays = this.selected.size ? this.exact() : [];
+    if (this.selected.size && !plays.length) return say("No play has these cards alone.");
+    if (plays.length > 1 && plays[0].play !== this.hinted) {
+      say(`These cards make ${plays.length} plays: choose one.`);
+      return this.playsNode.querySelector("button").focus();
+    }
+    return plays.length && this.play(plays[0].play);
   }
 
   play(number) {
@@ -525,7 +547,7 @@ class Table {
   }
 
   showHint(hint) {
-    this.selected = new Set(hint.cards);
+    this.select(hint.cards, hint.play);
     this.showHand();
     if (document.activeElement.matches(".card")) this.handNode.querySelector("[aria-pressed=true]")?.focus(); // Enter plays it
     const rows = hint.listed.map((each) =>
@@ -616,6 +638,7 @@ class Table {
       slider.value = at;
       const step = game.steps[at];
       this.showTable(step, game.names);
+      this.showSteppedLog(game, at);
       text.textContent = `${at} of ${game.steps.length - 1}: ${step.events.map((each) => named(each, game.names)).join(" ")}`;
     };
     const end = async () => {
@@ -624,11 +647,15 @@ class Table {
       this.handNode.replaceChildren();
       this.tableNode.replaceChildren();
       this.tableNode.style.minHeight = "";
+      this.logNode.replaceChildren();
+      this.arrange();
       if (this.state) await this.refresh();
       if (document.activeElement === document.body)
         (this.handNode.querySelector("button:enabled") || this.recorded).focus();
     };
     this.stepper = { go, at: () => at, end };
+    this.results.replaceChildren();
+    this.arrange();
     this.handNode.replaceChildren(
       text,
       ...game.mismatches.map((each) => el("p", { className: "best" }, `Differs from the rules: ${each}`)),
@@ -645,6 +672,13 @@ class Table {
     say(text.textContent);
   }
 
+  // Lists what happened in a recorded game up to a step.
+  showSteppedLog(game, at) {
+    const events = game.steps.slice(0, at + 1).flatMap((step) => step.events);
+    this.logNode.replaceChildren(...events.map((text) => el("li", {}, named(text, game.names))));
+    this.logNode.scrollTop = this.logNode.scrollHeight;
+  }
+
   stepKey(event) {
     const targets = {
       ArrowLeft: this.stepper.at() - 1,
@@ -659,11 +693,27 @@ class Table {
   }
 }
 
+// The rules of the competition in short.
+function rules() {
+  const lines = [
+    "Who gets rid of all cards first is the daifugo of the game; then come fugo, heimin, hinmin and daihinmin. Places are worth 5 to 1 points.",
+    "Ranks from low to high: 3 4 5 6 7 8 9 10 J Q K A 2. The joker alone beats all of them, and is any card in a group or sequence.",
+    "Plays are one card, a group of one rank, or a sequence of three or more cards of one suit. A play must be of the same kind and size as the one before, and higher.",
+    "Who passes waits until the trick is over; who played last leads the next one.",
+    "An 8 ends the trick at once (8 cut). The spade 3 beats a joker that was played alone.",
+    "Lock: when two plays in a row have the same suits, all later ones of the trick must have them.",
+    "Revolution: a group of four or more, or a sequence of five or more, reverses the ranks; another one turns them back.",
+    "Exchange: before the next game the daihinmin gives the daifugo the two best cards and gets two of the daifugo's choice, hinmin and fugo exchange one.",
+  ];
+  const items = lines.map((text) => el("li", {}, text));
+  return el("details", { className: "panel" }, el("summary", {}, "Rules"), el("ul", {}, ...items));
+}
+
 export async function open(view, me, [action, game, places], signal) {
   const table = new Table(view, me, signal);
   if (places) table.expected = { number: Number(game), places: places.split("-").map(Number) };
   table.showReveal();
-  if (!me.match) return message("Choose four players and start a match.");
+  if (!me.match) return undefined;
   await table.refresh();
   if (action !== "watch" || !table.state) return undefined;
   history.replaceState(null, "", "#daihinmin");

@@ -110,6 +110,8 @@ async function answer(response) {
   return body;
 }
 
+export const AWAY = "The server does not answer. Is it running?";
+
 // Runs an action of the user; an error becomes a message.
 export async function attempt(action) {
   try {
@@ -117,8 +119,8 @@ export async function attempt(action) {
     return await action();
   } catch (error) {
     if (error.message === "the search was stopped") return undefined;
-    const offline = error instanceof TypeError && /fetch|network/i.test(error.message);
-    message(offline ? "The server does not answer. Is it running?" : error.message);
+    const isAway = error instanceof TypeError && /fetch|network/i.test(error.message);
+    message(isAway ? AWAY : error.message);
     return undefined;
   }
 }
@@ -171,6 +173,16 @@ export function kept(key, otherwise) {
   }
 }
 
+function isAllowed(setting, value) {
+  return Object.keys(setting.choices).includes(value) || (value >= setting.low && value <= setting.high);
+}
+
+// The values of a setting in words.
+function allowed({ choices, low, high }) {
+  const names = Object.keys(choices);
+  return names.length ? `one of ${names.join(", ")}` : `from ${low} to ${high}`;
+}
+
 // A choice of a player with its settings; `spec()` is what requests contain.
 export class PlayerChoice {
   constructor(text, listed, key, initial) {
@@ -200,13 +212,23 @@ export class PlayerChoice {
     return this.listed.find((each) => each.name === this.select.value);
   }
 
+  // Says what is wrong with the settings of a player, nothing if they are right.
+  wrongOf(name, values) {
+    const { settings } = this.listed.find((each) => each.name === name);
+    const known = Object.fromEntries(settings.map((each) => [each.name, each]));
+    for (const [key, value] of Object.entries(values)) {
+      if (!known[key]) return `${name} has no setting ${key}`;
+      if (!isAllowed(known[key], value)) return `${key} must be ${allowed(known[key])}, got ${value}`;
+    }
+    return "";
+  }
+
   show(values) {
     this.inputs = {};
     this.fields.replaceChildren();
     for (const each of this.player.settings) {
       const given = values[each.name];
-      const isValid = Object.keys(each.choices).includes(given) || (given >= each.low && given <= each.high);
-      const value = isValid ? given : each.default;
+      const value = isAllowed(each, given) ? given : each.default;
       const options = Object.entries(each.choices);
       const input = options.length
         ? el("select", {}, ...options.map(([value, text]) => el("option", { value }, text)))

@@ -81,6 +81,7 @@ class Game {
     const left = el(
       "section",
       { "aria-label": "Game" },
+      el("h2", { className: "hidden" }, "Game"),
       el("dl", { className: "numbers" }, ...stats),
       this.board.node,
       this.over,
@@ -185,7 +186,8 @@ class Game {
   listen() {
     const onKey = (event) => {
       if (event.ctrlKey || event.altKey || event.metaKey || takesKey(event)) return;
-      if (this.handle(event.key, event.target)) event.preventDefault();
+      const isHeld = event.repeat && /^[rn?]$/i.test(event.key); // acts once
+      if (isHeld || this.handle(event.key, event.target)) event.preventDefault();
     };
     addEventListener("keydown", onKey, { signal: this.signal });
     let from = null;
@@ -538,9 +540,12 @@ async function watch(game, [seed, name, settings = "", score = ""]) {
       .map((pair) => pair.split("=")),
   );
   history.replaceState(null, "", "#2048");
-  if (!(await game.start({ seed: Number(seed) }))) return;
+  if (!/^\d{1,15}$/.test(seed)) return message(`seed must be a whole number, got ${seed}`);
+  const wrong = game.choice.wrongOf(name, values);
+  if (wrong) return message(wrong);
+  if (!(await game.start({ seed: Number(seed) }))) return undefined;
   game.choice.use(name, values);
   game.until.value = "";
   game.expected = score === "" ? null : Number(score);
-  game.run();
+  return void game.run();
 }

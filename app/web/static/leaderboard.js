@@ -35,27 +35,36 @@ function columns(game, results) {
     },
     ...shares.map((key) => ({
       key,
-      text: key.startsWith("daihinmin-") ? `ahead of ${key.slice(10)} (%)` : `${key} (%)`,
+      text: key.startsWith("daihinmin-")
+        ? `ahead of ${key.slice(10)} (%)`
+        : `${game === "2048" ? `reach ${key}` : key} (%)`,
       show: (r) => number(100 * r[key], 1),
     })),
   ];
 }
 
-// Intervals of the means, under the name of each player.
-function figure(results) {
+// Means with their intervals, under the name of each player.
+function figure(results, unit) {
   const high = Math.max(...results.map((each) => each.high));
-  const height = 34 * results.length + 10;
+  const height = 34 * results.length + 40;
   const svg = el("svg", {
     viewBox: `0 0 360 ${height}`,
     class: "intervals",
     role: "img",
     "aria-label": "Means with 95% intervals; the table has the numbers.",
   });
+  const x = (value) => 8 + (344 * value) / high;
+  const end = { "text-anchor": "end" };
+  svg.append(
+    el("text", { x: 4, y: height - 6 }, "0"),
+    el("text", { x: 180, y: height - 6, "text-anchor": "middle" }, unit),
+    el("text", { x: 354, y: height - 6, ...end }, number(high)),
+  );
   results.forEach((each, i) => {
     const y = 28 + 34 * i;
-    const x = (value) => 8 + (344 * value) / high;
     svg.append(
       el("text", { x: 4, y: y - 10 }, each.name),
+      el("text", { x: 354, y: y - 10, ...end }, number(each.mean)),
       el("line", { x1: x(0), y1: y, x2: x(high), y2: y, class: "axis" }),
       el("line", { x1: x(each.low), y1: y, x2: x(each.high), y2: y, "stroke-width": 3 }),
       el("circle", { cx: x(each.mean), cy: y, r: 4 }),
@@ -150,7 +159,9 @@ class Leaderboard {
         ),
       ),
     );
-    this.figure.replaceChildren(figure(order));
+    this.figure.replaceChildren(
+      figure(order, this.game === "2048" ? "mean score" : "points per 100 games"),
+    );
   }
 
   played(result, first) {

@@ -2,12 +2,14 @@
 
 import { Board } from "./board.js";
 import {
+  AWAY,
   attempt,
   button,
   el,
   get,
   label,
   message,
+  messageText,
   number,
   numberOf,
   onEnter,
@@ -48,6 +50,7 @@ class Learn {
         el(
           "section",
           { className: "panel", "aria-label": "Learning" },
+          el("h2", {}, "Learning"),
           label("Seconds", this.seconds),
           el("div", { className: "row" }, this.startButton, this.resumeButton, this.stopButton),
           this.facts,
@@ -57,7 +60,13 @@ class Learn {
           this.results,
           this.after,
         ),
-        el("section", { "aria-label": "A game of the network now" }, this.board.node, this.caption),
+        el(
+          "section",
+          { "aria-label": "A game of the network now" },
+          el("h2", {}, "A game of the network now"),
+          this.board.node,
+          this.caption,
+        ),
       ),
     );
     this.board.show(Array(16).fill(0));
@@ -111,7 +120,10 @@ class Learn {
     this.isPolling = true;
     const state = await get("learn").catch(() => null);
     this.isPolling = false;
-    if (state) this.show(state);
+    if (!state) return message(AWAY);
+    if (messageText() === AWAY) message("");
+    this.show(state);
+    if (!state.exists) message("Your network is lost, because the server was started again.");
   }
 
   show(state) {

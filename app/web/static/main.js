@@ -1,28 +1,29 @@
 // The views of the page, chosen by the address after #.
 
-import { attempt, el, get, message, messageText, stopThinking, wait } from "./dom.js";
+import * as daihinmin from "./daihinmin.js";
+import * as game2048 from "./game2048.js";
+import * as leaderboard from "./leaderboard.js";
+import * as learn from "./learn.js";
+import { attempt, el, get, message, messageText, say, stopThinking, wait } from "./dom.js";
 
-const VIEWS = {
-  2048: () => import("./game2048.js"),
-  daihinmin: () => import("./daihinmin.js"),
-  leaderboard: () => import("./leaderboard.js"),
-  learn: () => import("./learn.js"),
-};
+const VIEWS = { 2048: game2048, daihinmin, leaderboard, learn };
 
 let shown = new AbortController(); // is aborted when another view takes its place
+let next = shown; // the view that is being opened, or the shown one
 let isLoading = false;
 
+// Shows the view of the address; until the server answers, the one before it remains.
 async function show() {
   const [name, ...rest] = location.hash.slice(1).split("/");
   const known = Object.hasOwn(VIEWS, name) ? name : "2048";
-  for (const link of document.querySelectorAll("nav a")) {
-    if (link.hash === `#${known}`) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
+  const wanted = (next = new AbortController());
+  for (;;) {
+    const state = await attempt(() => get("me"));
+    if (next !== wanted) return; // another view is wanted meanwhile
+    if (state) return void (await attempt(() => open(known, rest, state)));
+    await wait(1000);
+    if (next !== wanted) return;
   }
-  document.title = `${document.querySelector("nav a[aria-current]").textContent} - afterstate`;
-  close();
-  shown = new AbortController();
-  await attempt(() => open(known, rest, shown.signal));
 }
 
 function close() {
@@ -30,15 +31,31 @@ function close() {
   stopThinking();
 }
 
-async function open(name, rest, signal) {
-  const [me, module] = await Promise.all([get("me"), VIEWS[name]()]);
-  if (signal.aborted) return;
+async function open(name, rest, me) {
+  close();
+  shown = next;
+  const { signal } = shown;
+  mark(name);
   const node = el("div");
-  document.getElementById("view").replaceChildren(node);
-  await module.open(node, me, rest, signal);
+  const view = document.getElementById("view");
+  const hadFocus = view.contains(document.activeElement);
+  view.replaceChildren(node);
+  if (hadFocus) view.focus();
+  await VIEWS[name].open(node, me, rest, signal);
   if (signal.aborted) return;
   document.body.dataset.ready = name;
   if (!me.ready) loading();
+}
+
+// Marks the link of the view, and says its name.
+function mark(name) {
+  for (const link of document.querySelectorAll("nav a")) {
+    if (link.hash === `#${name}`) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  const title = document.querySelector("nav a[aria-current]").textContent;
+  document.title = `${title} - afterstate`;
+  say(title);
 }
 
 // Says that players are being loaded, until they are.

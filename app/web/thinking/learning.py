@@ -18,6 +18,8 @@ from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
 from afterstate.agents.game2048.play import Games, play
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.values.ntuple import NTupleAgent
+from afterstate.envs.game2048.env import Game2048Env
+from afterstate.envs.game2048.rules import words
 from afterstate.web import game_2048
 from afterstate.web.thinking import analysis
 
@@ -26,6 +28,7 @@ Json = dict[str, Any]
 _MOVES = 20_000  # between two looks at the clock
 _KEPT = 1000  # games of the mean
 _FRAMES = 60  # boards of the game that is shown
+_MOST = 3000  # its moves
 
 
 class Session:
@@ -115,14 +118,21 @@ def _games(player: Any, seconds: float, is_stopped: Callable[[], bool]) -> Json:
 
 
 def _sample(player: Any) -> Json:
-    """Return a game of the player: its score, and some of its boards."""
-    game = game_2048.new(seed=0)
-    first = game.position.board
-    played, _ = game_2048.let_play(player, game, 3000)
-    every = max(1, len(played) // _FRAMES)
-    shown = [*played[every - 1 : -1 : every], played[-1]]
-    boards = [first, *(state["board"] for state in shown)]
-    return {"boards": boards, "score": game.position.score, "over": played[-1]["over"]}
+    """Return the game of seed 0 by a player: its score, and some of its boards."""
+    env = Game2048Env(illegal="raise")
+    env.reset(seed=0)
+    boards, is_over = [env.get_state()["board"]], False
+    while not is_over and len(boards) <= _MOST:
+        action = int(player.act(words(boards[-1][None]))[0])
+        is_over = env.step(action)[2]
+        boards.append(env.get_state()["board"])
+    every = max(1, len(boards) // _FRAMES)
+    shown = [*boards[:-1:every], boards[-1]]
+    return {
+        "boards": [board.reshape(-1).tolist() for board in shown],
+        "score": env.get_state()["score"],
+        "over": is_over,
+    }
 
 
 def work(connection: Connection) -> None:

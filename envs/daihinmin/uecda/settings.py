@@ -36,8 +36,8 @@ class ServerSettings:
     """Seed of deals, seats, drawn places and built-in random players; by default random. Each
     further match has the next number."""
     match: Name | None = None
-    """Name of the match in the log; by default the time of its start with a random number. Matches
-    of one log must have names of their own. Further matches have their number appended."""
+    """Name of the match in the log; by default the time of its start with a random number. Give
+    each match of a log a name of its own. Further matches have their number appended."""
     log: File | None = None
     """File to which finished games are appended, in the format of recorded games."""
     events: File | None = None

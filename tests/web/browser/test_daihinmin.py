@@ -86,6 +86,36 @@ def test_enter_selects_the_focused_card_and_plays_it_when_it_is_selected(open_pa
         sync_api.expect(cards).not_to_have_count(n)
 
 
+def plays_of_two(page: Any) -> list[Any]:
+    """Start a match, and return the legal plays of the spade 3 with the joker, which are three."""
+    start_of_match(page, 8)
+    match = page.evaluate("async () => (await fetch('/api/daihinmin')).json()")
+    return [{**each, "turn": match["turn"]} for each in match["legal"] if each["cards"] == [0, 52]]
+
+
+def test_enter_plays_what_the_hint_says(open_page: Open) -> None:
+    page = open_page("daihinmin")
+    *_, last = plays_of_two(page)
+    hint = {**last, "listed": [], "seconds": 0.001}
+    page.route("**/api/daihinmin/hint", lambda route: route.fulfill(json=hint))
+    page.keyboard.press("?")
+    page.wait_for_selector("p:has-text('Hint: 3♠ joker=3♣')")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("ol.log li:has-text('you: 3♠ joker=3♣')")
+
+
+def test_enter_asks_which_play_cards_make(open_page: Open) -> None:
+    page = open_page("daihinmin")
+    n_plays = len(plays_of_two(page))
+    page.get_by_label("3 of spades").click()
+    page.get_by_label("joker", exact=True).click()
+    page.keyboard.press("Enter")
+    buttons = page.get_by_role("button", name="Play 3♠ joker=")
+    assert buttons.count() == n_plays == 3
+    sync_api.expect(buttons.first).to_be_focused()
+    sync_api.expect(page.locator("#status")).to_contain_text("make 3 plays: choose one")
+
+
 def test_enter_in_a_field_starts_a_match(open_page: Open) -> None:
     page = open_page("daihinmin")
     page.get_by_label("Speed").select_option("0")
@@ -265,7 +295,7 @@ def test_hands_are_shown_in_a_match_only(open_page: Open) -> None:
     page = open_page("daihinmin")
     box = page.get_by_label("show all hands")
     sync_api.expect(box).to_be_disabled()
-    assert page.locator("text=Hands are dealt when a match starts.").count() == 1
+    assert not page.locator("text=What happened").is_visible()
     start_of_match(page)
     sync_api.expect(box).to_be_enabled()
 

@@ -100,6 +100,38 @@ def answer_dialogs(page: Any, is_agreed: bool) -> None:
     page.on("dialog", lambda dialog: dialog.accept() if is_agreed else dialog.dismiss())
 
 
+# Views
+
+
+def test_a_view_remains_until_the_server_answers(open_page: Open) -> None:
+    page = open_page("2048")
+    start_of_2048(page, 1)
+    page.route("**/api/me", lambda route: route.abort())
+    page.get_by_role("link", name="Daihinmin").click()
+    page.wait_for_selector("text=The server does not answer")
+    assert page.locator(".board").first.is_visible()
+    assert page.locator("nav a[aria-current]").inner_text() == "2048"
+    page.unroute("**/api/me")
+    page.wait_for_selector("text=New match")
+    sync_api.expect(page.locator("#message")).to_be_empty()
+    assert page.locator("nav a[aria-current]").inner_text() == "Daihinmin"
+
+
+def test_a_lost_network_is_said(open_page: Open) -> None:
+    point = {"seconds": 1.0, "n_moves": 9, "n_games": 2, "mean_score": 5.0}
+    learning = {"exists": True, "running": True, "sample": {}, "error": ""}
+    learning["curve"] = [{**point, "reach_2048": 0.0, "max_tile": 64}]
+    page = open_page("2048")
+    page.route("**/api/learn", lambda route: route.fulfill(json=learning))
+    page.get_by_role("link", name="Learn").click()
+    page.wait_for_selector("text=reach 2048")
+    page.route("**/api/learn", lambda route: route.abort())
+    page.wait_for_selector("text=The server does not answer")
+    nothing = {"exists": False, "running": False, "curve": [], "sample": {}}
+    page.route("**/api/learn", lambda route: route.fulfill(json=nothing))
+    page.wait_for_selector("text=Your network is lost")
+
+
 # Keys and focus
 
 
@@ -609,4 +641,4 @@ def test_a_refused_start_is_not_said_to_learn(open_page: Open) -> None:
     page.get_by_label("Seconds", exact=True).fill("9999")
     page.get_by_role("button", name="Learn from nothing").click()
     sync_api.expect(page.locator("#message")).not_to_be_empty()
-    sync_api.expect(page.locator("#status")).to_be_empty()
+    sync_api.expect(page.locator("#status")).to_have_text("Learn")
