@@ -231,8 +231,9 @@ def load(file: str | Path) -> Any:
     from afterstate.agents import files
 
     if not isinstance(file, (str, Path)) or Path(file).suffix not in _FILES:
-        advice = _advice(str(file)) if Path(str(file)).suffix == ".zip" else ""
-        raise ValueError(f"file must end in {', '.join(_FILES)}, got {shown(file)}{advice}")
+        given = str(file) if isinstance(file, Path) else file
+        advice = _advice(given) if Path(str(file)).suffix == ".zip" else ""
+        raise ValueError(f"file must end in {', '.join(_FILES)}, got {shown(given)}{advice}")
     if Path(file).suffix == ".safetensors":
         return make(_player_of_net(file), net=file)
     if Path(file).suffix != ".w" and files.read(file, only=())[0]["kind"] == "daihinmin-policy":

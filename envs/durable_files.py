@@ -226,13 +226,11 @@ def _runs(process: int) -> bool:
 
 def check_writable(path: str | Path) -> None:
     """Raise OSError if `write` could not write this file."""
+    temporary = _temporary(_target(path))
     try:
-        temporary = _temporary(_target(path))
         temporary.touch()
         temporary.unlink()
     except OSError as error:
-        if error.errno is None:
-            raise
         message = f"the file cannot be written: {error.strerror}"
         raise OSError(error.errno, message, str(path)) from error
 

@@ -384,3 +384,12 @@ def test_neural_players_take_user_networks() -> None:
         agents.make("policy-net", layers=3)
     with pytest.raises(ValueError, match=r"layer.*layers"):
         agents.make("policy-net", layer=3)
+
+
+@pytest.mark.parametrize("file", ["model.zip", "games.jsonl", Path("network"), 5])
+def test_files_of_other_kinds_are_refused(file: Any) -> None:
+    with pytest.raises(
+        ValueError, match=r"file must end in \.npz, \.safetensors, \.w, got"
+    ) as error:
+        agents.load(file)
+    assert ("stable-baselines3" in str(error.value)) == (file == "model.zip")

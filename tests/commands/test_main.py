@@ -270,7 +270,10 @@ def test_names_and_settings_are_listed_without_kernels(tmp_path: Path) -> None:
         ("watch expectimax,depth=2,depth=3", "settings of a player must differ, got 'depth' twice"),
         ("play daihinmin --seed -5", "error: --seed must be none or an integer >= 0, got -5"),
         ("watch missing.npz", "error: missing.npz: No such file or directory\n"),
-        ("eval random --games 0", "games must be an integer in 1..2**62"),
+        ("eval random --games 0", "--games must be in 1..10,000,000, got 0"),
+        ("eval random --seed -1", "--seed must be an integer >= 0, got -1"),
+        ("watch random --seed -1", "--seed must be an integer >= 0, got -1"),
+        ("prune a.npz b.npz --step nan", "--step must be a number, got nan"),
         (
             "eval reward daihinmin-sample",
             "players must be of one game, got reward (2048), daihinmin",

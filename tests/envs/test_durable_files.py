@@ -92,7 +92,6 @@ def test_unfinished_files_of_running_processes_stay(tmp_path: Path) -> None:
         json_files.read,
         json_files.rows,
         play_logs.read,
-        agents.load,
         lambda path: agents.load(path.with_suffix(".w")),
         lambda path: agents.load(path.with_suffix(".npz")),
     ],

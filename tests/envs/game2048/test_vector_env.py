@@ -372,7 +372,8 @@ def test_render_returns_a_text_per_game() -> None:
     texts = envs.render()
     boards, scores = boards_of(envs), infos["score"].tolist()
     assert texts == tuple(render.ansi(b, s) for b, s in zip(boards, scores, strict=True))
-    assert started(2).render() is None
+    with pytest.warns(UserWarning, match=r"render\(\) needs gym.make_vec"):
+        assert started(2).render() is None
 
 
 def test_render_returns_a_picture_per_game() -> None:
