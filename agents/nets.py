@@ -220,8 +220,8 @@ def network(networks: Mapping[str, type[nn.Module]], name: str, /, **settings: A
     try:
         return networks[name](**settings).eval()
     except TypeError as error:
-        said = str(error).partition("\n")[0][:200]  # torch adds where it was in C++
-        raise ValueError(f"{name} got wrong settings: {said}") from error
+        message = str(error).partition("\n")[0][:200]  # torch adds where it was in C++
+        raise ValueError(f"{name} got wrong settings: {message}") from error
 
 
 def load_or_move(

@@ -151,12 +151,12 @@ def _given(parser: ArgumentParser, options: Sequence[Option], words: Sequence[st
     add_options(parser, options)
     end = words.index("--") if "--" in words else len(words)
     try:
-        found, unknown = parser.parse_known_intermixed_args(words[:end])
+        parsed, unknown = parser.parse_known_intermixed_args(words[:end])
     except ArgumentError as error:
         raise ValueError(_problem(error, words)) from None
     if unknown:
         raise ValueError(_unknown(unknown, options, words))
-    given, last = vars(found), list(words[end + 1 :])
+    given, last = vars(parsed), list(words[end + 1 :])
     for each in options:
         if each.is_positional and last:
             _append(given, each, last)
@@ -234,8 +234,8 @@ def help_of(option: Option) -> str:
     if option.default is MISSING:
         return f"{option.help} (required)"
     text = default_text(option.default)
-    is_said = text == "none" and "by default" in option.help.lower()
-    return option.help if is_said else f"{option.help} (default: {text})"
+    mentions_default = text == "none" and "by default" in option.help.lower()
+    return option.help if mentions_default else f"{option.help} (default: {text})"
 
 
 def _nargs(option: Option) -> int | str | None:
@@ -249,16 +249,16 @@ def _nargs(option: Option) -> int | str | None:
     return "+" if n_words is None else None if n_words == 1 else n_words
 
 
-def _values(options: Sequence[Option], found: Mapping[str, Any]) -> Values:
-    """Return the values of options by the words that argparse has found for them."""
-    missing = [each for each in options if each.default is MISSING and each.name not in found]
+def _values(options: Sequence[Option], parsed: Mapping[str, Any]) -> Values:
+    """Return the values of options by the words that argparse has for them."""
+    missing = [each for each in options if each.default is MISSING and each.name not in parsed]
     if missing:
-        raise ValueError(_missing(missing, [each for each in options if each.name in found]))
+        raise ValueError(_missing(missing, [each for each in options if each.name in parsed]))
     values: Values = {}
     for each in options:
-        if each.name not in found:
+        if each.name not in parsed:
             continue
-        words = found[each.name]
+        words = parsed[each.name]
         try:
             if each.value is not None:
                 words = each.value.read([words] if isinstance(words, str) else words)

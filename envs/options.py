@@ -210,8 +210,8 @@ def with_options(message: str, options: Iterable[Option]) -> str:
     names: dict[str, str] = {}
     for each in options:
         last = each.path[-1]
-        is_said = last not in names and not (each.is_positional and each.takes_several)
-        names[last] = each.name if is_said else last
+        is_unique = last not in names and not (each.is_positional and each.takes_several)
+        names[last] = each.name if is_unique else last
     field = re.compile(r"(^|; )(\w+)(?=: | (?:must|is|needs) )")
     named = field.sub(lambda match: match[1] + names.get(match[2], match[2]), message)
     return named.replace("must be None or ", "must be none or ")

@@ -17,7 +17,7 @@ from afterstate.commands.seats import (
     game_of,
     move_once,
     player_2048,
-    player_of_daihinmin,
+    player_daihinmin,
 )
 from afterstate.envs.daihinmin.uecda.settings import N_SEATS
 from afterstate.envs.messages import named
@@ -70,7 +70,7 @@ def _opponents(options: Eval) -> list[str]:
     with named("opponents"):
         names = fill(options.opponents or OPPONENTS, N_SEATS - 1)
         for name in names:
-            player_of_daihinmin(name)
+            player_daihinmin(name)
     return names
 
 
@@ -126,12 +126,12 @@ def _points(name: str, options: Eval, opponents: list[str]) -> dict[str, Any]:
     n_cycles = options.games // GAMES_PER_CYCLE
     points: list[int] = []
     n_illegal = 0
-    _move_once(name, player_of_daihinmin(name, 0))
+    _move_once(name, player_daihinmin(name, 0))
     start = time.process_time()
     seeds = range(options.seed, options.seed + n_cycles)
     for seed in tqdm(seeds, desc=name, unit=" cycles", leave=False):
-        others = [player_of_daihinmin(other, seed) for other in opponents]
-        player = Counted(player_of_daihinmin(name, seed))
+        others = [player_daihinmin(other, seed) for other in opponents]
+        player = Counted(player_daihinmin(name, seed))
         with named(name):
             points += points_per_cycle(player, others, 1, seed)
         n_illegal += player.n_illegal

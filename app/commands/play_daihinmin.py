@@ -10,7 +10,7 @@ import numpy as np
 
 from afterstate.agents.daihinmin.play import play_match
 from afterstate.commands.options import PlayDaihinmin
-from afterstate.commands.seats import check_players, fill, player_of_daihinmin, table
+from afterstate.commands.seats import check_players, fill, player_daihinmin, table
 from afterstate.envs.daihinmin import cards, plays, render
 from afterstate.envs.daihinmin.players import Player, returned
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, list_legal
@@ -42,7 +42,7 @@ class Person:
     @cached_property
     def _player(self) -> Player:
         """The player that gives hints, which is made for the first one."""
-        return player_of_daihinmin(self._hints)
+        return player_daihinmin(self._hints)
 
     def choose(self, view: Game) -> int:
         """Ask for a play and return its number."""

@@ -77,7 +77,7 @@ def factory(path: str) -> Any:
     folder = os.getcwd()
     sys.path.insert(0, folder)  # before installed modules of the same name, as `python -m` has it
     try:
-        found = import_module(module)
+        loaded = import_module(module)
     except ImportError as error:
         if missing(error):
             raise  # a package of an extra
@@ -90,9 +90,9 @@ def factory(path: str) -> Any:
         raise ValueError(f"{path}: {error}") from error
     finally:
         sys.path.remove(folder)
-    result = getattr(found, name, None)
+    result = getattr(loaded, name, None)
     if not callable(result):
-        file = getattr(found, "__file__", None) or "built in"
+        file = getattr(loaded, "__file__", None) or "built in"
         raise ValueError(f"{path}: {module} has no function or class {name!r} ({file})")
     return result
 
@@ -165,7 +165,7 @@ def player_2048(name: str, seed: int | None = None) -> Any:
     return player
 
 
-def player_of_daihinmin(name: str, seed: int | None = None) -> Player:
+def player_daihinmin(name: str, seed: int | None = None) -> Player:
     """Return a player of Daihinmin.
 
     Raises:
@@ -226,4 +226,4 @@ def table(names: Sequence[str], seed: int | None = None) -> list[Player]:
         OSError, ValueError, ImportError: see `find`; or more than five names.
     """
     seeds = [None if seed is None else seed + i for i in range(N_SEATS)]
-    return [player_of_daihinmin(*each) for each in zip(fill(names, N_SEATS), seeds, strict=True)]
+    return [player_daihinmin(*each) for each in zip(fill(names, N_SEATS), seeds, strict=True)]

@@ -13,7 +13,7 @@ import numpy as np
 
 from afterstate.agents.config import MAX_SECONDS
 from afterstate.commands.options import Join, Serve
-from afterstate.commands.seats import player_of_daihinmin
+from afterstate.commands.seats import player_daihinmin
 from afterstate.envs.commands import print_error
 from afterstate.envs.daihinmin.rules import N_PLAYERS
 from afterstate.envs.daihinmin.uecda.asking import PlayerError
@@ -67,11 +67,11 @@ def _server(options: Serve) -> Server:
     rng = np.random.default_rng(None if options.seed is None else options.seed % 2**64)
     seeds = iter(rng.integers(2**63, size=len(options.seats) + len(lost)).tolist())
     with named("seats"):
-        own = [(name, player_of_daihinmin(name, next(seeds))) for name in options.seats]
+        own = [(name, player_daihinmin(name, next(seeds))) for name in options.seats]
     with named("replacement"):
-        replacements = [(name, player_of_daihinmin(name, next(seeds))) for name in lost]
+        replacements = [(name, player_daihinmin(name, next(seeds))) for name in lost]
         if options.replacement and not lost:
-            player_of_daihinmin(options.replacement)
+            player_daihinmin(options.replacement)
     return Server(ServerSettings(**settings), own, replacements)
 
 
@@ -94,7 +94,7 @@ def join(options: Join) -> int:
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     _check(options)
-    player = player_of_daihinmin(options.player)
+    player = player_daihinmin(options.player)
     address, name = (options.host, options.port), options.name or options.player
     try:
         result = play_match(address, player, name, options.silence_seconds)

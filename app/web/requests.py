@@ -127,7 +127,7 @@ class Gift(Turn):
     cards: Annotated[list[Card], Field(min_length=1, max_length=2)]
 
 
-class Advice(Request):
+class HintDaihinmin(Request):
     """A hint in Daihinmin."""
 
     player: Player

@@ -40,7 +40,7 @@ from tqdm import tqdm
 from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE, play_match
 from afterstate.agents.training.tables import markdown
 from afterstate.agents.training.workers import Workers
-from afterstate.commands.seats import player_of_daihinmin
+from afterstate.commands.seats import player_daihinmin
 from afterstate.envs import durable_files, json_files
 from afterstate.envs.commands import code_of, fail, print_error
 from afterstate.envs.daihinmin.players import Player
@@ -76,7 +76,7 @@ class PlayerResult(NamedTuple):
 
 def make(name: str, seed: int | None = None) -> Player:
     """Return a player by its name or its factory `module:name`."""
-    return player_of_daihinmin(name, seed)
+    return player_daihinmin(name, seed)
 
 
 def draw_cycles(pool: Sequence[str], n_cycles: int, seed: int, duplicate: bool) -> list[Cycle]:

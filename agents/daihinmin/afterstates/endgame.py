@@ -62,7 +62,7 @@ class Duel(NamedTuple):
     attacks: int  # 1 if the player in turn is the one that must be sure to go out first
 
 
-class Memory(NamedTuple):
+class TranspositionTable(NamedTuple):
     """A transposition table: the results of searched positions at the index of their hash."""
 
     mine: Words  # [n], n a power of two
@@ -73,13 +73,15 @@ class Memory(NamedTuple):
 
 
 DuelType = types.NamedTuple((uint64, uint64, *[int64] * 6), Duel)
-MemoryType = types.NamedTuple((uint64[::1], uint64[::1], int64[::1], int8[::1], int64[::1]), Memory)
+TranspositionTableType = types.NamedTuple(
+    (uint64[::1], uint64[::1], int64[::1], int8[::1], int64[::1]), TranspositionTable
+)
 
 
-@njit(MemoryType(int64), cache=True)
-def _memory(n: int) -> Memory:
+@njit(TranspositionTableType(int64), cache=True)
+def _memory(n: int) -> TranspositionTable:
     """Return an empty table of `n` entries."""
-    return Memory(
+    return TranspositionTable(
         np.empty(n, np.uint64),
         np.empty(n, np.uint64),
         np.zeros(n, np.int64),
@@ -129,8 +131,8 @@ def _after_play(game: Game, at: Duel, play: int) -> Duel:
     return Duel(at.other, mine, play, revolution, lock, 0, 0, 1 - at.attacks)
 
 
-@njit(int64(GameType, DuelType, MemoryType, int64), cache=True)
-def _solve(game: Game, at: Duel, memory: Memory, limit: int) -> int:
+@njit(int64(GameType, DuelType, TranspositionTableType, int64), cache=True)
+def _solve(game: Game, at: Duel, memory: TranspositionTable, limit: int) -> int:
     """Solve a position: the attacker surely goes out first against all replies, or it does not.
 
     A pass on the lead never helps the attacker, since the other can return the lead by passing,

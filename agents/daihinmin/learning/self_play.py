@@ -206,7 +206,7 @@ def _next(table: Table, i: int) -> bool:
     cache=True,
 )
 def collect(
-    table: Table, first: int, out: Afterstates, starts: Numbers, who: Numbers, rules: Rules
+    table: Table, first: int, out: Afterstates, starts: Numbers, matches: Numbers, rules: Rules
 ) -> tuple[int, int]:
     """Advance matches to their next decisions, and collect the afterstates.
 
@@ -216,7 +216,7 @@ def collect(
         out: receives the afterstates of all decisions; collecting stops when fewer than
             `MAX_POSITIONS` places are left.
         starts: `[n + 1]`, the place in `out` where the afterstates of each decision begin.
-        who: `[n]`, the match of each decision.
+        matches: `[n]`, the match of each decision.
         rules: parameters of the players without networks.
 
     Returns:
@@ -248,7 +248,7 @@ def collect(
                 return n, visited
             for j in range(len(afters)):
                 out[starts[n] + j] = afters[j]
-            who[n] = i
+            matches[n] = i
             n += 1
             starts[n] = starts[n - 1] + len(afters)
             is_running = False
@@ -264,20 +264,20 @@ def choose(
     n: int,
     afters: Afterstates,
     starts: Numbers,
-    who: Numbers,
+    matches: Numbers,
     values_of: npt.NDArray[np.float64],
     epsilon: float,
 ) -> None:
     """Make `n` decisions: the afterstate of the largest value, or a random one except for gifts."""
     for k in range(n):
-        game = table.games[who[k]]
+        game = table.games[matches[k]]
         best = starts[k]
         for j in range(starts[k], starts[k + 1]):
             if values_of[j] > values_of[best]:
                 best = j
         if game.to_give == 0 and _is_drawn(game, epsilon):
             best = starts[k] + draw(game, starts[k + 1] - starts[k])
-            table.randoms[who[k]] = game.n_actions
+            table.randoms[matches[k]] = game.n_actions
         _move(game, afters[best].play)
 
 
@@ -403,14 +403,14 @@ def play_games(
     table = new_table(kinds, n_games, n_matches, seed)
     afters = np.empty(64 * n_matches + 4_096 + MAX_POSITIONS, AFTERSTATE)
     rules = _rules(players, temperature, epsilon)
-    starts, who = np.empty(n_matches + 1, np.int64), np.empty(n_matches, np.int64)
+    starts, matches = np.empty(n_matches + 1, np.int64), np.empty(n_matches, np.int64)
     nets = {player for player in players if isinstance(player, nn.Module)}
     seats = {net: np.array([player is net for player in players]) for net in nets}
     first = 0
     while table.n_finished[0] < n_games:
-        n, visited = collect(table, first, afters, starts, who, rules)
+        n, visited = collect(table, first, afters, starts, matches, rules)
         first = (first + visited) % n_matches
-        origins = np.repeat(who[:n], np.diff(starts[: n + 1]))
+        origins = np.repeat(matches[:n], np.diff(starts[: n + 1]))
         evaluated = _evaluate(seats, table.games, afters, origins, points)
-        choose(table, n, afters, starts, who, evaluated, epsilon)
+        choose(table, n, afters, starts, matches, evaluated, epsilon)
     return new_log(table.finished)._replace(last_random=table.finished_randoms)

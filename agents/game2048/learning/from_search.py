@@ -188,7 +188,7 @@ class SearchValueLearner:
         except FloatingPointError:
             self._stop()
         result = SearchResult.of(order)
-        actions, over = self._agent.choose(result), np.isinf(result.values).all(1)
+        actions, over = self._agent.choose(result), np.all(np.isinf(result.values), axis=1)
         moves = softmax_search.root_moves(trees, order, actions)
         searched = np.where(over, 0.0, result.values[np.arange(len(boards)), actions])
         rewards, values = (np.where(over, 0.0, moves[name]) for name in ("reward", "net"))
@@ -274,7 +274,9 @@ class SearchValueLearner:
         self._diverged = True
         raise Diverged(f"values diverged after {self.n_moves:,} moves: {reason}", self.latest)
 
-    def _step(self, actions: Indices, over: Any, afters: Words) -> npt.NDArray[np.int64]:
+    def _step(
+        self, actions: Indices, over: npt.NDArray[np.bool_], afters: Words
+    ) -> npt.NDArray[np.int64]:
         """Make a move in all games; return scores, moves and largest tiles of those that ended."""
         games, (rows, cols) = self._games, self.size
         tiles = batch.max_tiles(games[:, over])

@@ -46,7 +46,7 @@ from afterstate.agents.game2048.learning.self_play import (
     Pools,
     self_play,
 )
-from afterstate.agents.game2048.learning.td import Update, new_path
+from afterstate.agents.game2048.learning.td import OF_RANDOM, TOWARD_RANDOM, Update, new_path
 from afterstate.agents.game2048.play import Games, play
 from afterstate.agents.game2048.search.expectimax import CUTOFF, ExpectimaxAgent
 from afterstate.agents.game2048.search.expectimax_search import Search, new_search
@@ -278,9 +278,9 @@ class NTupleLearner:
     def _update(self) -> Update:
         """Return the settings of learning, as kernels take them."""
         s = self.settings
-        skip = {"target": 1, "own": 2}[s.skip]
+        excluded = {"target": TOWARD_RANDOM, "own": OF_RANDOM}[s.skip]
         rate, lam = np.float32(s.step_size), np.float32(s.lambda_)
-        return Update(self.sums, rate, np.float32(s.floor), bool(s.printed), lam, skip)
+        return Update(self.sums, rate, np.float32(s.floor), bool(s.printed), lam, excluded)
 
     def _search(self) -> Search | None:
         """Return the memory of a thread's search; None if no game is played by search."""

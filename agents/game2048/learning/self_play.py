@@ -24,6 +24,8 @@ from numba import float32, int64, njit, types, uint64, void
 
 from afterstate.agents.game2048.kernels import KERNEL, inlined, kernel
 from afterstate.agents.game2048.learning.td import (
+    OF_RANDOM,
+    TOWARD_RANDOM,
     Path,
     Update,
     learn_backward,
@@ -228,7 +230,7 @@ def _spread(errors: Weights, since: int, t: int, lam: Value, error: Value) -> No
 def _learn_delayed(net: Network, rule: Update, path: Path, t: int) -> None:
     """Update the afterstate of move `t` by the errors summed up for it."""
     slot = t % path.errors.size
-    if not (rule.excluded == 2 and path.is_random[t]):
+    if not (rule.excluded == OF_RANDOM and path.is_random[t]):
         update(net, rule, path.afters[t], path.errors[slot])
     path.errors[slot] = 0
 
@@ -261,7 +263,7 @@ def play_forward(
         action, value, is_random, rng = _choose(
             net, play, search, searching, board, boards, rewards, rng
         )
-        if is_random and rule.excluded == 1:
+        if is_random and rule.excluded == TOWARD_RANDOM:
             since = t
         if t > first:
             error = value - value_of(net, path.afters[t - 1])

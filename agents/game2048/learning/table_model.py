@@ -10,7 +10,7 @@ import numpy as np
 from afterstate.agents import files
 from afterstate.agents.game2048.kernels import kernel
 from afterstate.agents.game2048.learning.runs import DEFAULT_RATES
-from afterstate.agents.game2048.learning.td import Update, update
+from afterstate.agents.game2048.learning.td import TOWARD_RANDOM, Update, update
 from afterstate.agents.game2048.search.softmax_tree import Values
 from afterstate.agents.game2048.values import ntuple_file
 from afterstate.agents.game2048.values.ntuple import NTupleAgent, estimate_checked, value_of
@@ -49,7 +49,9 @@ class TableModel:
         check_full(net)
         self.network, self.size = net, net.size
         sums = np.zeros(2 * net.weights.size if rule == "tc" else 0, np.float32)
-        self._update = Update(sums, np.float32(rate), np.float32(0), False, np.float32(0), 1)
+        self._update = Update(
+            sums, np.float32(rate), np.float32(0), False, np.float32(0), TOWARD_RANDOM
+        )
 
     def estimate(self, boards: Words) -> Values:
         """Return the values of afterstates."""

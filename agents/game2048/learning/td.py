@@ -48,6 +48,10 @@ AHEAD = 4
 _1 = np.uint64(1)  # indices are unsigned: see `ntuple.index_of`
 
 
+TOWARD_RANDOM, OF_RANDOM = 1, 2
+"""Afterstates that are not updated: those before a random move, or a random move's own."""
+
+
 class Update(NamedTuple):
     """The update rule, in the form that kernels take."""
 
@@ -56,7 +60,7 @@ class Update(NamedTuple):
     floor: np.float32  # the least rate of an entry by TC, as a share of `rate`
     printed: bool  # E and A sum the steps instead of the shares
     lam: np.float32
-    excluded: int  # 1: no update toward a random move; 2: none of a random move's afterstate
+    excluded: int  # `TOWARD_RANDOM` or `OF_RANDOM`
 
 
 class Path(NamedTuple):
@@ -185,8 +189,8 @@ def learn_backward(
         if t > last:
             continue
         after = path.afters[t]
-        toward_random = rule.excluded == 1 and t + 1 < end and path.is_random[t + 1]
-        if not toward_random and not (rule.excluded == 2 and path.is_random[t]):
+        toward_random = rule.excluded == TOWARD_RANDOM and t + 1 < end and path.is_random[t + 1]
+        if not toward_random and not (rule.excluded == OF_RANDOM and path.is_random[t]):
             update(net, rule, after, target - value_of(net, after))
         value = value_of(net, after)
         lam = float32(0) if toward_random else rule.lam

@@ -11,8 +11,8 @@ from fastapi.responses import JSONResponse
 from afterstate.web import game_daihinmin, leaderboard
 from afterstate.web.game_daihinmin import Match
 from afterstate.web.requests import (
-    Advice,
     Gift,
+    HintDaihinmin,
     Json,
     NewMatch,
     Play,
@@ -109,12 +109,12 @@ async def next_(body: Turn, me: Me, site: Site) -> Json:
 
 
 @router.post("/hint")
-async def hint(body: Advice, me: Me, site: Site) -> Json:
+async def hint(body: HintDaihinmin, me: Me, site: Site) -> Json:
     """Return what a player would do for the visitor, and what it thinks of the best plays."""
     match, spec = me.match, body.player.spec("daihinmin")
     _my_turn(match, match.turn)
     turn = match.turn
-    answer = await site.thinking.run(me.key, _request("advice", match, spec))
+    answer = await site.thinking.run(me.key, _request("hint_daihinmin", match, spec))
     unchanged(me.games.match, match, turn)
     return {"turn": turn, **answer}
 

@@ -229,7 +229,7 @@ def play(player: Agent, request: Json) -> Json:
 # Daihinmin
 
 
-def advice(player: Any, seen: Game) -> Json:
+def hint_daihinmin(player: Any, seen: Game) -> Json:
     """Return the play or gift that a player chooses, and what it thinks of the best ones.
 
     Args:

@@ -71,7 +71,7 @@ def _load(request: Json) -> Json:
     limit_memory(MEMORY_WITH_TORCH)
     made = player(request["player"], request.get("seed"))
     if "view" in request:
-        analysis.advice(made, game_daihinmin.decode(request["view"]))
+        analysis.hint_daihinmin(made, game_daihinmin.decode(request["view"]))
     else:
         _choose_first(made)
     return {}
@@ -97,10 +97,10 @@ def _move(request: Json) -> Json:
     return {"gift": int(mover.give(seen, n))} if n else {"play": int(mover.choose(seen))}
 
 
-def _advice(request: Json) -> Json:
+def _hint_daihinmin(request: Json) -> Json:
     """Answer a request for a hint in Daihinmin."""
     seen = game_daihinmin.decode(request["view"])
-    return analysis.advice(player(request["player"], request["seed"]), seen)
+    return analysis.hint_daihinmin(player(request["player"], request["seed"]), seen)
 
 
 def _steps(request: Json) -> Json:
@@ -118,7 +118,7 @@ _ANSWERS: dict[str, Any] = {
     "hint": _hint,
     "play": _play,
     "move": _move,
-    "advice": _advice,
+    "hint_daihinmin": _hint_daihinmin,
     "steps": _steps,
     "recorded": _recorded,
 }

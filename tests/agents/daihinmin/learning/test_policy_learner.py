@@ -181,7 +181,7 @@ def test_choices_are_written_while_they_are_recorded(
 ) -> None:
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     options = ["--player", "sample", "--games", "6", "--epochs", "1"]
-    monkeypatch.setattr(learning, "CYCLE", 2)
+    monkeypatch.setattr(learning, "GAMES_PER_CYCLE", 2)
     expected = load(run(whole, *options)).weights
     recorded, play_share = [], learning.play_share
 
