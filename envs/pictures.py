@@ -1,17 +1,21 @@
-"""Animated GIFs, a window and a font for the pictures of both games.
+"""Animated GIFs, MP4s, a window and a font for the pictures of both games.
 
-Pillow and pygame are imported by the functions that need them.
+Pillow, moviepy and pygame are imported by the functions that need them.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
+import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from tempfile import TemporaryDirectory
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -68,6 +72,62 @@ def _without_repeats(images: Sequence[Image.Image], ms: int) -> tuple[list[Image
             durations.append(0)
     durations[-1] = min(durations[-1] + _LAST_FRAME_MS, _LONGEST_MS)
     return kept, durations
+
+
+def mp4(frames: Sequence[Pixels], path: Path, fps: float) -> None:
+    """Write an MP4, which replaces an older file when it is whole.
+
+    Args:
+        frames: pictures `uint8[height, width, 3]` of one size.
+        path: file to write or replace.
+        fps: frames per second.
+
+    Raises:
+        ImportError: moviepy is not installed.
+        OSError: it cannot be written.
+    """
+    writer = film_writer()
+    with TemporaryDirectory() as folder:
+        film = Path(folder, path.name)
+        try:
+            writer(frames, fps=fps).write_videofile(str(film), logger=None)
+        except OSError:  # with all that ffmpeg has printed
+            film.touch()
+        with film.open("rb") as file, durable_files.replace(path, synced=False) as new:
+            if not _is_whole(file):
+                message = "ffmpeg has not written a whole film, perhaps on a full disk"
+                raise OSError(errno.EIO, message, folder)
+            file.seek(0)
+            shutil.copyfileobj(file, new)
+
+
+def _is_whole(file: IO[bytes]) -> bool:
+    """Return True if an MP4 has its index and ends with a box that has the size that it claims.
+
+    ffmpeg writes the index last, and the library around it passes over its errors.
+    """
+    end = file.seek(0, 2)
+    at, kinds = file.seek(0), set()
+    while at + 8 <= end:
+        size, kind = struct.unpack(">I4s", file.read(8))
+        if size == 1:  # a longer number follows
+            (size,) = struct.unpack(">Q", file.read(8))
+        kinds.add(kind)
+        at = file.seek(at + max(8, size))
+    return at == end and b"moov" in kinds
+
+
+def film_writer() -> Any:
+    """Return moviepy's class of films that are made of pictures.
+
+    Raises:
+        ImportError: moviepy is not installed.
+    """
+    try:
+        from moviepy import ImageSequenceClip
+    except ImportError as error:
+        raise ImportError('MP4 needs moviepy: pip install "afterstate[video]"') from error
+    return ImageSequenceClip
 
 
 class Window:

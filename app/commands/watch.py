@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import errno
-import shutil
 import signal
-import struct
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -112,7 +108,7 @@ def _check_file(path: Path) -> None:
     with pictures.require_extra():
         import PIL  # noqa: F401
     if path.suffix.lower() == ".mp4":
-        _mp4_writer()
+        pictures.film_writer()
 
 
 def _check(options: Watch) -> None:
@@ -178,57 +174,6 @@ def _to_file(positions: Iterator[Position], options: Watch) -> int:
         if path.suffix.lower() == ".gif":
             pictures.gif(frames, path, fps=min(speed, 50))
         else:
-            _mp4(frames, path, speed)
+            pictures.mp4(frames, path, speed)
     print(path)
     return 0
-
-
-def _mp4(frames: Sequence[Any], path: Path, fps: float) -> None:
-    """Write an MP4, which replaces an older file when it is whole.
-
-    Raises:
-        ImportError: moviepy is not installed.
-        OSError: it cannot be written.
-    """
-    writer = _mp4_writer()
-    with TemporaryDirectory() as folder:
-        film = Path(folder, path.name)
-        try:
-            writer(frames, fps=fps).write_videofile(str(film), logger=None)
-        except OSError:  # with all that ffmpeg has printed
-            film.touch()
-        with film.open("rb") as file, durable_files.replace(path, synced=False) as new:
-            if not _is_whole(file):
-                message = "ffmpeg has not written a whole film, perhaps on a full disk"
-                raise OSError(errno.EIO, message, folder)
-            file.seek(0)
-            shutil.copyfileobj(file, new)
-
-
-def _is_whole(file: IO[bytes]) -> bool:
-    """Return True if an MP4 has its index and ends with a box that has the size that it claims.
-
-    ffmpeg writes the index last, and the library around it passes over its errors.
-    """
-    end = file.seek(0, 2)
-    at, kinds = file.seek(0), set()
-    while at + 8 <= end:
-        size, kind = struct.unpack(">I4s", file.read(8))
-        if size == 1:  # a longer number follows
-            (size,) = struct.unpack(">Q", file.read(8))
-        kinds.add(kind)
-        at = file.seek(at + max(8, size))
-    return at == end and b"moov" in kinds
-
-
-def _mp4_writer() -> Any:
-    """Return moviepy's class of films that are made of pictures.
-
-    Raises:
-        ImportError: moviepy is not installed.
-    """
-    try:
-        from moviepy import ImageSequenceClip
-    except ImportError as error:
-        raise ImportError('MP4 needs moviepy: pip install "afterstate[video]"') from error
-    return ImageSequenceClip

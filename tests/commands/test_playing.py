@@ -21,7 +21,7 @@ from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.simple import RewardAgent
 from afterstate.agents.game2048.values import ntuple_file
 from afterstate.agents.game2048.values.ntuple_network import network
-from afterstate.commands import watch
+from afterstate.envs import pictures
 
 Captured = pytest.CaptureFixture[str]
 
@@ -263,7 +263,7 @@ def test_a_film_that_is_not_whole_replaces_no_file(
         def write_videofile(self, path: str, logger: None) -> None:
             Path(path).write_bytes(film[: max(0, len(film) - n_missing)])
 
-    monkeypatch.setattr(watch, "_mp4_writer", lambda: Writer)
+    monkeypatch.setattr(pictures, "film_writer", lambda: Writer)
     with pytest.raises(SystemExit, match="1"):
         main(["watch", "reward", "--moves", "3", "--to", str(file)])
     assert "ffmpeg has not written a whole film" in capsys.readouterr().err
