@@ -362,6 +362,19 @@ def list_legal(game: Game, out: Numbers) -> int:
     return legal_plays(hand, game.field, revolution, lock, game.sequences != 0, out)
 
 
+@njit(int64(GameType, int64[::1]), cache=True)
+def list_gifts(view: Game, out: Numbers) -> int:
+    """Write the possible gifts of the player in turn as card sets; return their number."""
+    hand, n = view.hands[view.turn], 0
+    for first in range(N_CARDS):
+        for second in range(first, first + 1 if view.to_give == 1 else N_CARDS):
+            gift = np.uint64(1) << np.uint64(first) | np.uint64(1) << np.uint64(second)
+            if gift & ~hand == 0 and count(gift) == view.to_give:
+                out[n] = np.int64(gift)
+                n += 1
+    return n
+
+
 @njit(void(GameType, int64), cache=True)
 def _record(game: Game, play: int) -> None:
     """Append a play to the actions."""

@@ -16,7 +16,7 @@ from afterstate.agents.daihinmin.afterstates.chains import (
     write_afterstate,
 )
 from afterstate.envs.daihinmin.cards import JOKER, count
-from afterstate.envs.daihinmin.plays import PASS
+from afterstate.envs.daihinmin.plays import N_PLAYS, PASS
 from afterstate.envs.daihinmin.rules import (
     DAIFUGO,
     FUGO,
@@ -24,6 +24,7 @@ from afterstate.envs.daihinmin.rules import (
     HINMIN,
     Game,
     GameType,
+    list_gifts,
     of_class,
     partner,
 )
@@ -119,14 +120,9 @@ def gift_afterstates(view: Game) -> tuple[Afterstates, Words]:
     """
     me, n = view.turn, view.to_give
     hand = view.hands[me]
-    gifts = np.empty(JOKER * (JOKER + 1), np.uint64)
-    n_gifts = 0
-    for first in range(JOKER + 1):
-        for second in range(first, JOKER + 1 if n == 2 else first + 1):
-            cards = np.uint64(1) << np.uint64(first) | np.uint64(1) << np.uint64(second)
-            if cards & ~hand == 0 and count(cards) == n:
-                gifts[n_gifts] = cards
-                n_gifts += 1
+    numbers = np.empty(N_PLAYS, np.int64)  # more than there are gifts
+    n_gifts = list_gifts(view, numbers)
+    gifts = numbers.astype(np.uint64)
     out, games = np.empty(n_gifts, AFTERSTATE), np.empty(1, GAME)
     for i in range(n_gifts):
         games[0] = view

@@ -21,7 +21,6 @@ from afterstate.agents.daihinmin.values.features import (
     Features,
     describe,
     describe_gifts,
-    list_gifts,
     list_options,
 )
 from afterstate.agents.daihinmin.values.softmax_policy import (
@@ -47,6 +46,7 @@ from afterstate.envs.daihinmin.rules import (
     Game,
     GameType,
     give,
+    list_gifts,
     play,
     rewind,
 )

@@ -44,6 +44,7 @@ from afterstate.envs.daihinmin.rules import (
     Game,
     GameType,
     largest_hand,
+    list_gifts,
     list_legal,
     order_after,
 )
@@ -361,18 +362,18 @@ def heuristic_play(view: Game, w: Weights) -> int:
 
 @njit(uint64(GameType, WeightsType), cache=True)
 def heuristic_gift(view: Game, w: Weights) -> Word:
-    """Return the cards whose removal leaves the hand of least cost."""
+    """Return the cards, without the joker, whose removal leaves the hand of least cost."""
     hand = view.hands[view.turn]
     beaters, prices = np.zeros((5, 15)), np.zeros((5, 15))
     _count_beaters(np.uint64(DECK) & ~hand, 0, beaters)
     _price(beaters, w, prices)
     least, best = np.inf, np.uint64(0)
-    for first in range(JOKER):
-        for second in range(first, first + 1 if view.to_give == 1 else JOKER):
-            gift = np.uint64(1) << np.uint64(first) | np.uint64(1) << np.uint64(second)
-            if gift & ~hand or count(gift) != view.to_give:
-                continue
-            cost = _hand_cost(hand ^ gift, 0, prices, w)
-            if cost < least:
-                least, best = cost, gift
+    gifts = np.empty(N_PLAYS, np.int64)  # more than there are gifts
+    for i in range(list_gifts(view, gifts)):
+        gift = np.uint64(gifts[i])
+        if gift >> np.uint64(JOKER):
+            continue
+        cost = _hand_cost(hand ^ gift, 0, prices, w)
+        if cost < least:
+            least, best = cost, gift
     return best

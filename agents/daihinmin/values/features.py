@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import int16, int64, njit, types, uint64, void
 
-from afterstate.envs.daihinmin.cards import DECK, JOKER, N_CARDS, NATURALS, S3, count, lowest
+from afterstate.envs.daihinmin.cards import DECK, JOKER, NATURALS, S3, count, lowest
 from afterstate.envs.daihinmin.plays import (
     CARDS,
     GROUP,
@@ -386,19 +386,6 @@ def describe(
             sizes[i] = _describe_pass(game, scene, beaters, features[i])
         else:
             sizes[i] = _describe_play(game, scene, options[i], beaters, features[i])
-
-
-@njit(int64(GameType, int64[::1]), cache=True)
-def list_gifts(view: Game, out: Numbers) -> int:
-    """Write the possible gifts as card sets of one or two cards; return their number."""
-    hand, n = view.hands[view.turn], 0
-    for first in range(N_CARDS):
-        for second in range(first, first + 1 if view.to_give == 1 else N_CARDS):
-            gift = np.uint64(1) << np.uint64(first) | np.uint64(1) << np.uint64(second)
-            if gift & ~hand == 0 and count(gift) == view.to_give:
-                out[n] = np.int64(gift)
-                n += 1
-    return n
 
 
 @njit(void(GameType, int64[::1], int64, int16[:, ::1], int64[::1]), cache=True)

@@ -27,12 +27,11 @@ from afterstate.agents.daihinmin.values.features import (
     Features,
     describe,
     describe_gifts,
-    list_gifts,
     list_options,
 )
 from afterstate.envs.daihinmin.players import CheckedPlayer
 from afterstate.envs.daihinmin.plays import N_PLAYS, Numbers
-from afterstate.envs.daihinmin.rules import Game, GameType, draw
+from afterstate.envs.daihinmin.rules import Game, GameType, draw, list_gifts
 from afterstate.envs.messages import shown
 from afterstate.envs.words import Word, check_seed
 
