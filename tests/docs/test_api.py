@@ -25,7 +25,7 @@ INTERNAL = {
     *(f"afterstate.envs.{name}" for name in ("durable_files", "json_files")),
     *(f"afterstate.envs.daihinmin.uecda.{name}" for name in ("hosting", "journal", "lobby")),
     *(f"afterstate.envs.daihinmin.uecda.{name}" for name in ("metrics", "seats")),
-    *(f"afterstate.agents.training.{name}" for name in ("__main__", "commands", "fitting")),
+    *(f"afterstate.agents.training.{name}" for name in ("__main__", "fitting", "tables")),
     "afterstate.agents.training.workers",
     "afterstate.agents.game2048.kernels",
     "afterstate.agents.game2048.learning.options",
