@@ -24,7 +24,6 @@ from tqdm import tqdm
 
 from afterstate.agents.config import from_dict
 from afterstate.agents.game2048.learning import play_logs
-from afterstate.agents.game2048.learning.options import Log
 from afterstate.agents.training import __main__ as training
 from afterstate.agents.training.folder import FolderLock
 from afterstate.agents.training.workers import Call, Workers
@@ -178,7 +177,9 @@ def write_log(path: Path, options: Mapping[str, Any]) -> None:
         path: the log.
         options: those of `afterstate log`.
     """
-    play_logs.write(Log(log=path, resume=path.with_suffix(".parts").exists(), **options))
+    words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    resume = ["--resume"] if path.with_suffix(".parts").exists() else []
+    play_logs.main([str(path), *words, *resume])
 
 
 def train(learner: str, settings: Row, folder: Path, **options: Any) -> None:

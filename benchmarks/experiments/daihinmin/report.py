@@ -226,7 +226,8 @@ def points_table(experiment: Experiment, by_player: Mapping[str, Result]) -> str
         published = [_cell(theirs.points, 1, theirs.error), _cell(theirs.rmse, 3)] if theirs else []
         body.append([name, *cells, *(published or ["-", "-"])])
     others = experiment.others.items()
-    return markdown(head, [*body, *([n, *["-"] * 4, f"{p} ± 4", "-"] for n, p in others)])
+    error = experiment.others_error
+    return markdown(head, [*body, *([n, *["-"] * 4, _cell(p, 1, error), "-"] for n, p in others)])
 
 
 def claims_table(experiment: Experiment, by_player: Mapping[str, Result]) -> str:

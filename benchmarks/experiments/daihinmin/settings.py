@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from afterstate.agents import config
-from afterstate.agents.config import Count, Share, Whole, from_dict, settings
+from afterstate.agents.config import Count, NonNegative, Share, Whole, from_dict, settings
 from afterstate.agents.daihinmin.learning.rank_runs import RankRun
 from afterstate.envs.messages import shown
 from benchmarks.experiments.harness import settings_file
@@ -100,6 +100,8 @@ class Experiment:
     """Games that the paper's networks learned from."""
     others: dict[str, int] = field(default_factory=dict)
     """Published points of players that do not play here."""
+    others_error: NonNegative = 0
+    """Their published standard error."""
 
     def __post_init__(self) -> None:
         for claim in self.claims:
