@@ -15,7 +15,8 @@ import shtab
 
 from afterstate import __version__, agents
 from afterstate.__main__ import COMMANDS, option_classes
-from afterstate.agents.training.__main__ import LEARNERS, parts_of
+from afterstate.agents.training.__main__ import parts_of
+from afterstate.agents.training.learners import LEARNERS
 from afterstate.commands.options import Completion
 from afterstate.envs.commands import Part, add_options, summary
 from afterstate.envs.options import Option

@@ -444,16 +444,18 @@ EXTRAS = {
     "sb3": ("stable_baselines3", "sb3_contrib"),
     "web": ("fastapi", "uvicorn"),
     "ray": ("ray",),
-    "examples": ("matplotlib", "pandas", "scipy", "tensorboard", "yaml"),
+    "examples": ("matplotlib", "pandas", "scipy", "tensorboard", "tyro", "yaml"),
 }
 """Packages that only an extra installs."""
 
 
 def missing(error: Exception) -> str:
     """Return how to install a package that an import did not find; an empty text if unknown."""
-    package = getattr(error, "name", None) or ""
+    if not isinstance(error, ModuleNotFoundError):
+        return ""
+    package = (error.name or "").partition(".")[0]
     extras = [extra for extra, packages in EXTRAS.items() if package in packages]
-    if not extras or not str(error).startswith("No module named"):
+    if not extras:
         return ""
     return f'this needs {package}: pip install "afterstate[{extras[0]}]"'
 

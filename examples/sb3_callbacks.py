@@ -25,7 +25,12 @@ class Evaluation(BaseCallback):
         rows = json_files.rows(self.file)
         self.start = time.monotonic() - (rows[-1]["seconds"] if rows else 0)
 
-    def _on_step(self, end: bool = False) -> bool:
+    def _on_step(self) -> bool:
+        self.write(end=False)
+        return True
+
+    def write(self, end: bool) -> None:
+        """Evaluate the policy and append the row, that of the `end` with more games."""
         net, seconds = actor_from_sb3(self.model.policy, self.actor), time.monotonic() - self.start
         result = self.evaluate(net, end)
         row = {"moves": self.model.num_timesteps, "seconds": round(seconds, 1), **result}
@@ -33,7 +38,6 @@ class Evaluation(BaseCallback):
         self.logger.record("eval/mean", result["mean"])
         spread = "" if result["interval"] is None else f" ± {result['interval']:,.1f}"
         print(f"{row['moves']:,} moves: {result['mean']:,.1f}{spread} in {result['games']:,} games")
-        return True
 
 
 class SelfPlay(BaseCallback):

@@ -17,14 +17,18 @@ from afterstate.envs import json_files
 def resume(
     kind: Any, checkpoints: list[Path], folder: Path, config: Any, envs: Any, **more: Any
 ) -> Any:
-    """Return the model of the latest complete checkpoint, with other games than before."""
+    """Return the model of the latest complete checkpoint, with other games than before.
+
+    Raises:
+        ValueError: there is none, or the run had other settings.
+    """
     try:
         began = json_files.read(folder / "settings.json")
     except (OSError, ValueError) as error:
-        raise SystemExit(f"{folder} cannot resume: {error}") from error
+        raise ValueError(f"{folder} cannot resume: {error}") from error
     same = json.loads(json.dumps(config | {"n_timesteps": None}))
     if not isinstance(began, dict) or began | {"n_timesteps": None} != same:
-        raise SystemExit(f"{folder} cannot resume: settings.json differs from the settings given")
+        raise ValueError(f"{folder} cannot resume: settings.json differs from the settings given")
     for checkpoint in reversed(checkpoints):
         try:
             model = kind.load(checkpoint, envs, **more)
@@ -36,7 +40,7 @@ def resume(
         model.set_random_seed((config["seed"] + model.num_timesteps) % 2**32)
         print(f"resumes from {checkpoint}")
         return model
-    raise SystemExit(f"{folder} cannot resume: no checkpoint is complete")
+    raise ValueError(f"{folder} cannot resume: no checkpoint is complete")
 
 
 def find_checkpoints(folder: Path) -> list[Path]:

@@ -36,6 +36,7 @@ from afterstate.agents.daihinmin.values.actor_net import ActorAgent
 from afterstate.agents.training.run import EVALUATION_SEED
 from afterstate.envs.daihinmin.observation import CHANNELS
 from afterstate.envs.daihinmin.players import Player
+from afterstate.envs.messages import named
 
 ENV = "Daihinmin-v0"
 
@@ -54,13 +55,11 @@ class Args(RunArgs):
 
 def four(names: Sequence[str], option: str, allowed: Sequence[str] = ()) -> list[str]:
     """Return the names of four opponents; one name stands for all."""
-    try:
+    with named(option):
         if len(names) not in (1, 4):
             raise ValueError(f"expected one name or four, got {len(names)}")
         for name in {*names} - {*allowed}:
             find_player(name)
-    except (OSError, ValueError) as error:
-        raise SystemExit(f"{option}: {error}") from error
     return [*names] * (4 // len(names))
 
 

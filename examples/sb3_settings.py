@@ -57,7 +57,7 @@ def read_settings(args: RunArgs, algorithm: str, env: str) -> dict[str, Any]:
         text = json_files.read_bytes(args.settings)
         settings: dict[str, Any] = yaml.safe_load(text)[algorithm][env]
     except (OSError, LookupError, TypeError, ValueError, RecursionError, yaml.YAMLError) as error:
-        raise SystemExit(f"{args.settings}: no settings of {algorithm} on {env}: {error}") from None
+        raise ValueError(f"{args.settings}: no settings of {algorithm} on {env}: {error}") from None
     if args.smoke:  # two rollouts: the learning rate of the second one is not 0 yet
         settings |= {"n_steps": 32} if "ppo" in algorithm else {"learning_starts": 100}
         args.steps = args.steps or 64 * settings["n_envs"]

@@ -43,43 +43,53 @@ def train(
     extra: callbacks.BaseCallback | None = None,
 ) -> Any:
     """Start or resume a run, train to its end and write `actor.safetensors`."""
-    try:
-        _held = FolderLock(folder)
-    except ValueError as error:
-        raise SystemExit(str(error)) from error
-    model = start(args, folder, config, envs, make_actor, n_planes)
-    masked, n_envs = config["algorithm"] == "maskable-ppo", config["n_envs"]
-    with nets.seeded(None):  # leaves the run's random numbers as they are
-        actor = make_actor()
-    evaluation = Evaluation(folder / "rows.jsonl", actor, evaluate)
+    with FolderLock(folder):
+        model = start(args, folder, config, envs, make_actor, n_planes)
+        with nets.seeded(None):  # leaves the run's random numbers as they are
+            actor = make_actor()
+        evaluation = Evaluation(folder / "rows.jsonl", actor, evaluate)
+        every = intervals(args, folder, config, eval_envs, evaluation)
+        every += [] if extra is None else [extra]
+        learn(model, config["n_timesteps"], every, folder)
+        actor = actor_from_sb3(model.policy, actor)
+        facts = {"algorithm": config["algorithm"], "moves": model.num_timesteps}
+        nets.save(actor, folder / "actor.safetensors", 16, **facts)
+        json_files.truncate(evaluation.file, "moves", model.num_timesteps - 1)
+        evaluation.write(end=True)
+    print(f"written: {folder}")
+    return model
+
+
+def intervals(
+    args: RunArgs, folder: Path, config: dict[str, Any], envs: Any, evaluation: Evaluation
+) -> list[callbacks.BaseCallback]:
+    """Return the callbacks that save and evaluate; they count the steps of one environment."""
+    is_masked, n_envs = config["algorithm"] == "maskable-ppo", config["n_envs"]
     save = callbacks.CheckpointCallback(
         *(max(1, args.checkpoint_every // n_envs), str(folder / "checkpoints"), "model"),
         save_replay_buffer=True,
     )
-    eval_callback = (MaskableEvalCallback if masked else callbacks.EvalCallback)(
-        eval_envs,
+    evaluate = (MaskableEvalCallback if is_masked else callbacks.EvalCallback)(
+        envs,
         callback_after_eval=evaluation,
         eval_freq=max(1, args.evaluate_every // n_envs),
         log_path=str(folder),
         best_model_save_path=str(folder),
         verbose=0,
     )
-    every = callbacks.CallbackList([*([extra] if extra else []), save, eval_callback])
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # both leave a checkpoint
-    left, begins = config["n_timesteps"] - model.num_timesteps, model.num_timesteps == 0
+    return [save, evaluate]
+
+
+def learn(model: Any, n_steps: int, every: list[callbacks.BaseCallback], folder: Path) -> None:
+    """Train to a number of steps and save a checkpoint, also on Ctrl-C and SIGTERM."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    left, begins = n_steps - model.num_timesteps, model.num_timesteps == 0
     try:
         model.learn(max(0, left), every, reset_num_timesteps=begins, progress_bar=False)
     except KeyboardInterrupt:
         save_checkpoint(model, folder)
         raise SystemExit(f"interrupted: --resume continues in {folder}") from None
     save_checkpoint(model, folder)
-    actor = actor_from_sb3(model.policy, actor)
-    facts = {"algorithm": config["algorithm"], "moves": model.num_timesteps}
-    nets.save(actor, folder / "actor.safetensors", 16, **facts)
-    json_files.truncate(evaluation.file, "moves", model.num_timesteps - 1)
-    evaluation._on_step(end=True)
-    print(f"written: {folder}")
-    return model
 
 
 def start(
@@ -88,8 +98,10 @@ def start(
     """Return a new model, or that of the latest checkpoint."""
     kind, log = ALGORITHMS[config["algorithm"]], str(folder / "tensorboard")
     checkpoints = find_checkpoints(folder)
-    if args.resume != bool(checkpoints):
-        raise SystemExit(f"{folder} has {len(checkpoints)} checkpoints, resume is {args.resume}")
+    if checkpoints and not args.resume:
+        raise ValueError(f"{folder} has a run: use --resume, or choose another --out")
+    if args.resume and not checkpoints:
+        raise ValueError(f"{folder} has no checkpoint: there is nothing to resume")
     if checkpoints:
         return resume(kind, checkpoints, folder, config, envs, tensorboard_log=log)
     ours = {"policy", "n_timesteps", "n_envs", "env_kwargs", "hidden", "channels", "policy_kwargs"}

@@ -27,7 +27,7 @@ from afterstate.agents import config
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
 from afterstate.agents.game2048.learning.runs import NTupleSettings
 from afterstate.agents.game2048.values.ntuple_network import network
-from afterstate.agents.training.__main__ import LEARNERS, run_settings
+from afterstate.agents.training.learners import LEARNERS, run_settings
 from afterstate.envs import daihinmin_v0
 from afterstate.envs.daihinmin import cards
 from afterstate.envs.daihinmin.arguments import Status, status

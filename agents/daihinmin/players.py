@@ -58,5 +58,5 @@ def monte_carlo_with_rank_net(
         **search: see `MonteCarloSettings`.
     """
     rank_net = import_module("afterstate.agents.daihinmin.values.rank_net")
-    prior = rank_net.RankAgent(rank_net.PRETRAINED if net is None else net, device=device)
+    prior = rank_net.RankAgent(net, device=device)
     return monte_carlo(playouts, milliseconds, policy, seed, transitions, prior, **search)

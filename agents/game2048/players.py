@@ -69,9 +69,9 @@ def mc_softmax(
     network = None if isinstance(network, str) and network == "ntuple" else network
     if _is_neural(network):
         value_net = import_module("afterstate.agents.game2048.values.value_net")
-        net = {} if network == "value-net" else {"net": network}
         neural = {"value_scale": value_scale, "bf16": bf16, "symmetric": symmetric}
-        network = value_net.ValueNetAgent(**net, device=device, **neural)
+        net = None if network == "value-net" else network
+        network = value_net.ValueNetAgent(net, device=device, **neural)
     elif device is not None or value_scale is not None or bf16 or symmetric:
         raise ValueError("device, value_scale, bf16 and symmetric need a neural network, got none")
     if not isinstance(network, module.Estimator):

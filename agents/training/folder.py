@@ -89,10 +89,6 @@ def _is_same(path: Path, file: os.stat_result | None) -> bool:
     return file is not None and durable_files.is_at(path / LOCK_FILE, file)
 
 
-_UNFINISHED = ("*.part", "pool/*.part", "games/*.part")
-"""Temporary files of a run, in its folder and those of `rank_training.py`."""
-
-
 class RunFolder:
     """The folder of a run, locked for one process.
 
@@ -108,6 +104,7 @@ class RunFolder:
     def __init__(self, path: Path, resume: bool, checkpoints: tuple[str, ...]) -> None:
         self.path, self._resume, self._checkpoints = path, resume, checkpoints
         self._writer: Any = None
+        self._key = ""
         self._check()
         self._lock = FolderLock(path) if path.is_dir() else None
 
@@ -137,8 +134,8 @@ class RunFolder:
         """
         self._lock = self._lock or FolderLock(self.path)
         self._check()
-        for pattern in _UNFINISHED:
-            durable_files.remove_unfinished(self.path.glob(pattern))
+        self._key = key
+        durable_files.remove_unfinished(self.path.rglob("*.part"))
         json_files.truncate(self.path / "rows.jsonl", key, amount)
         text = json.dumps(settings, indent=1, default=str) + "\n"
         durable_files.write(self.path / SETTINGS_FILE, text.encode())
@@ -172,9 +169,9 @@ class RunFolder:
         row = _finite(row)
         json_files.append(self.path / "rows.jsonl", [row])
         if self._writer is not None:
-            step = next(value for name, value in row.items() if name in _AMOUNTS)
             for name, value in _numbers(row):
-                self._writer.add_scalar(name, value, step)
+                if name != self._key:
+                    self._writer.add_scalar(name, value, row[self._key])
             self._writer.flush()
 
 
@@ -187,16 +184,12 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-_AMOUNTS = ("n_moves", "generation", "step")
-"""Names that the amount has in rows."""
-
-
 def _numbers(row: dict[str, Any], prefix: str = "") -> list[tuple[str, float]]:
     """Return the names and numbers of a row, those of nested objects as `1-ply/mean`."""
     numbers: list[tuple[str, float]] = []
     for name, value in row.items():
         if isinstance(value, dict):
             numbers += _numbers(value, f"{prefix}{name}/")
-        elif isinstance(value, (int, float)) and name not in _AMOUNTS:
+        elif isinstance(value, (int, float)):
             numbers.append((prefix + name, float(value)))
     return numbers

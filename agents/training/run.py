@@ -55,6 +55,9 @@ class Diverged(ArithmeticError):
         super().__init__(message)
         self.last = last
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Diverged, (str(self), self.last)  # to another process
+
 
 def evaluation_games(text: str | None) -> dict[int, int]:
     """Return the number of games of each search depth, from a text such as `1:1000,3:20` or None.

@@ -24,7 +24,7 @@ from tqdm import tqdm
 
 from afterstate.agents.config import from_dict
 from afterstate.agents.game2048.learning import play_logs
-from afterstate.agents.training import __main__ as training
+from afterstate.agents.training import learners
 from afterstate.agents.training.folder import FolderLock
 from afterstate.agents.training.workers import Call, Workers
 from afterstate.envs import durable_files, json_files
@@ -194,22 +194,18 @@ def train(learner: str, settings: Row, folder: Path, **options: Any) -> None:
     Raises:
         OSError: a file cannot be read or written.
         ValueError: wrong settings, or a folder that was made with others.
-        ArithmeticError: the learned values diverged; the last row says so.
+        Diverged: the learned values diverged; the last row says so.
         KeyboardInterrupt: the run was interrupted and saved.
     """
-    kind = training.run_settings(learner)
+    kind = learners.run_settings(learner)
     run = from_dict(settings, kind)
     record_settings(folder / "config.json", settings)
     resume = any((folder / name).exists() for name in run.checkpoints)
     try:
-        training.run(run, kind.options(out=folder, resume=resume, **options))
+        learners.run(run, kind.options(out=folder, resume=resume, **options))
     except KeyboardInterrupt:
         message = f"saved in {folder}: the same command goes on"
         raise KeyboardInterrupt(message) from None
-    except SystemExit as error:
-        if "diverged" in last_row(folder):  # a process of a cluster must not exit
-            raise ArithmeticError(str(error)) from error
-        raise
 
 
 def last_row(folder: Path) -> Row:

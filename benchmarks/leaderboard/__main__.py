@@ -19,12 +19,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run(args: Any) -> int:
     """Run a sub-command and return the exit code: see `main`."""
-    try:
-        from afterstate.leaderboard import command
-    except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        message = f'the leaderboard needs {package}: pip install "afterstate[examples]"'
-        raise ImportError(message) from error
+    from afterstate.leaderboard import command
+
     return command.run(args)
 
 

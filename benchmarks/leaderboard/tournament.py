@@ -42,7 +42,7 @@ from afterstate.agents.training.tables import markdown
 from afterstate.agents.training.workers import Workers
 from afterstate.commands.seats import player_daihinmin
 from afterstate.envs import durable_files, json_files
-from afterstate.envs.commands import code_of, fail, print_error
+from afterstate.envs.commands import print_error
 from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.render import PLACES
 from afterstate.envs.daihinmin.rules import N_PLAYERS
@@ -256,15 +256,10 @@ class _RowFile:
 
 def run(args: Tournament) -> int:
     """Run a tournament and return the exit code."""
-    try:
-        for name in sorted(set(args.players)):
-            make(name)
-        cycles = draw_cycles(args.players, args.cycles, args.seed, args.duplicate)
-        file = _RowFile(args.rows) if args.rows else None
-    except OSError as error:
-        fail(error, code_of(error))
-    except (ValueError, TypeError, ImportError, AttributeError) as error:
-        fail(error)
+    for name in sorted(set(args.players)):
+        make(name)
+    cycles = draw_cycles(args.players, args.cycles, args.seed, args.duplicate)
+    file = _RowFile(args.rows) if args.rows else None
     rows: list[Row] = []
     try:
         with sigterm_raises(KeyboardInterrupt()):

@@ -36,12 +36,12 @@ def read(folder: Path) -> list[Row]:
     """Return the rows of a run.
 
     Raises:
-        SystemExit: the run has none.
+        ValueError: the run has none.
     """
     path = folder / "rows.jsonl"
     rows = [{RENAMED.get(name, name): row[name] for name in row} for row in json_files.rows(path)]
     if not rows:
-        raise SystemExit(f"{path} has no rows: let a run evaluate itself first")
+        raise ValueError(f"{path} has no rows: let a run evaluate itself first")
     return rows
 
 
@@ -96,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
     args = parse(Args, "python -m benchmarks.pretrained.curves", arguments)
     if not args.runs:
-        raise SystemExit("error: runs must be at least one folder")
+        raise ValueError("runs must be at least one folder, got none")
     draw({folder.name: read(folder) for folder in args.runs}, args.out)
     print(f"written: {args.out}")
 

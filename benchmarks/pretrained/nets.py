@@ -1,7 +1,7 @@
 """Add a trained neural network of 2048 to the package and measure its scores.
 
-    python -m benchmarks.pretrained.nets runs/value/net.safetensors value --plies 1:1000 2:20
-    python -m benchmarks.pretrained.nets runs/policy/k5/net.safetensors policy_5 --plies 1:1000
+    python -m benchmarks.pretrained.nets runs/value/net.safetensors value --evaluate 1:1000,2:20
+    python -m benchmarks.pretrained.nets runs/policy/k5/net.safetensors policy_5 --evaluate 1:1000
 
 Weights are stored with 16 bits. `NAME.safetensors` in `agents/game2048/pretrained` is the network;
 `NAME.json` has its training, with the seed of the run and the metadata of the play log, and its
@@ -17,9 +17,8 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from pydantic import AfterValidator
 from torch import nn
 
 from afterstate import agents
@@ -27,9 +26,9 @@ from afterstate.agents import nets
 from afterstate.agents.config import Count, settings
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.values import policy_net, value_net
-from afterstate.agents.training.run import summary
+from afterstate.agents.training.run import Evaluation, evaluation_games, summary
 from afterstate.envs import durable_files, json_files
-from afterstate.envs.commands import fail, parse, run_process
+from afterstate.envs.commands import parse, run_process
 from afterstate.leaderboard.machine import machine
 
 PACKAGE = Path(__file__).parents[2] / "agents" / "game2048" / "pretrained"
@@ -131,21 +130,6 @@ def publish(net: Path, name: str, planned: Games) -> None:
     durable_files.write(PACKAGE / f"{name}.json", (json.dumps(metadata, indent=1) + "\n").encode())
 
 
-def read_plies(plies: tuple[str, ...]) -> dict[int, int]:
-    """Return the number of games of each search depth, from `2:20` and the like."""
-    matches = [re.fullmatch(f"([1-{value_net.MAX_DEPTH}]):([1-9][0-9]*)", each) for each in plies]
-    if not all(matches):
-        allowed = f"PLIES:GAMES with plies from 1 to {value_net.MAX_DEPTH}, such as 1:1000"
-        raise ValueError(f"plies must be {allowed}, got {' '.join(plies)!r}")
-    return {int(match[1]): int(match[2]) for match in matches if match}
-
-
-def _checked(plies: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the text of `read_plies` if it is right."""
-    read_plies(plies)
-    return plies
-
-
 @settings
 class Args:
     """Add a trained network to the package."""
@@ -154,8 +138,8 @@ class Args:
     """File net.safetensors in the folder of its run."""
     name: Literal["value", "policy_2", "policy_5"]
     """Name in the package."""
-    plies: Annotated[tuple[str, ...], AfterValidator(_checked)] = ("1:1000",)
-    """Games of each search depth, PLIES:GAMES; a policy network has 1:GAMES only."""
+    evaluate: Evaluation = "1:1000"
+    """Games of each search depth; a policy network has 1:GAMES only."""
     symmetric: Count | None = None
     """Games by the means of symmetric boards; not for a policy network."""
 
@@ -163,13 +147,12 @@ class Args:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
     args = parse(Args, "python -m benchmarks.pretrained.nets", arguments)
-    plies = read_plies(args.plies)
+    plies = evaluation_games(args.evaluate)
     if NAMES[args.name].player == "policy-net" and (set(plies) != {1} or args.symmetric):
-        fail("a policy network does not search: --plies must be 1:GAMES, without --symmetric")
-    try:
-        publish(args.net, args.name, games(plies, args.symmetric))
-    except (OSError, ValueError) as error:
-        raise SystemExit(str(error)) from error
+        raise ValueError("evaluate must be 1:GAMES, without symmetric, for a policy network")
+    if max(plies) > value_net.MAX_DEPTH:
+        raise ValueError(f"evaluate must have at most {value_net.MAX_DEPTH} plies")
+    publish(args.net, args.name, games(plies, args.symmetric))
 
 
 if __name__ == "__main__":

@@ -107,14 +107,14 @@ def find_runs(folders: Sequence[Path]) -> Iterator[tuple[Path, Row, list[Row]]]:
     """Yield the folder, settings and rows of the runs in folders that have rows; not of `--smoke`.
 
     Raises:
-        SystemExit: a run has no settings.
+        ValueError: a run has no settings.
     """
     for file in [file for folder in folders for file in sorted(folder.glob("*/rows.jsonl"))]:
         if not file.parent.name.startswith("smoke-"):
             try:
                 options = json.loads((file.parent / "settings.json").read_text(encoding="utf-8"))
             except (OSError, ValueError) as error:
-                raise SystemExit(f"{file.parent} is not a run of the examples: {error}") from error
+                raise ValueError(f"{file.parent} is not a run of the examples: {error}") from error
             yield file.parent, options, json_files.rows(file)
 
 
@@ -134,13 +134,13 @@ def publish(folders: Sequence[Path]) -> None:
     """Copy the players of finished runs into the package, the best one last.
 
     Raises:
-        SystemExit: the points of runs were made against different opponents.
+        ValueError: the points of runs were made against different opponents.
     """
     ended = [(rows[-1]["mean"], *run) for *run, rows in find_runs(folders) if rows[-1]["end"]]
     against = {json.dumps(options["against"]) for _, _, options in ended if "against" in options}
     if len(against) > 1:
         opponents = " and ".join(sorted(against))
-        raise SystemExit(f"runs against {opponents} cannot be compared: give folders of one kind")
+        raise ValueError(f"runs against {opponents} cannot be compared: give folders of one kind")
     for mean, run, options in sorted(ended, key=lambda each: each[0]):
         is_2048 = options["env"] == "Game2048-v0"
         place = policy_net.BASELINES[options["algorithm"]] if is_2048 else actor_net.PRETRAINED
@@ -254,7 +254,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     games, parts = read(args.runs), [ABOUT]
     if not any(games.values()) and not list(args.out.glob("*.jsonl")):
         places = ", ".join(map(str, args.runs))
-        raise SystemExit(f"no evaluations in {places}: run examples/sb3_2048.py first")
+        raise ValueError(f"no evaluations in {places}: run examples/sb3_2048.py first")
     args.out.mkdir(parents=True, exist_ok=True)
     for env, game in GAMES.items():
         rows = games.get(env, [])

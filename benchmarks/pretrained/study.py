@@ -262,7 +262,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line.
 
     Raises:
-        SystemExit: wrong arguments, or no run has ended.
+        SystemExit: wrong arguments.
+        ValueError: no run has ended.
     """
     args = parse(Args, "python -m benchmarks.pretrained.study", arguments)
     args.out.mkdir(parents=True, exist_ok=True)
@@ -273,7 +274,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         measure_late_game(name, args)
     runs = ended(args)
     if not runs:
-        raise SystemExit(f"{args.out} has no rows: let a run learn first")
+        raise ValueError(f"{args.out} has no rows: let a run learn first")
     text = page(runs, json_files.rows(args.out / LATE_GAME))
     (args.out / "README.md").write_text(text, encoding="utf-8")
     draw(runs, args.out / "curves.svg")

@@ -280,13 +280,10 @@ class Args:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
     args, facts = parse(Args, "python -m benchmarks.speed.alphabeta", arguments), dict[str, str]()
-    try:
-        if args.original:
-            command = ["node", "-p", "process.versions.node"]
-            facts["node"] = subprocess.check_output(command, text=True).strip()
-        show(figures(args.original, args.rounds), args.out, **facts)
-    except (OSError, ValueError) as error:
-        raise SystemExit(str(error)) from error
+    if args.original:
+        command = ["node", "-p", "process.versions.node"]
+        facts["node"] = subprocess.check_output(command, text=True).strip()
+    show(figures(args.original, args.rounds), args.out, **facts)
 
 
 if __name__ == "__main__":

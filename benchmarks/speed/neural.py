@@ -241,11 +241,8 @@ class Args:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
     args = parse(Args, "python -m benchmarks.speed.neural", arguments)
-    try:
-        check_device(args.device)
-        set_threads(args.threads)
-    except ValueError as error:
-        raise SystemExit(str(error)) from error
+    check_device(args.device)
+    set_threads(args.threads)
     torch.manual_seed(1)
     device = "one thread" if args.threads == 1 else f"{args.threads} threads"
     if args.device != "cpu":

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from afterstate.__main__ import COMMANDS, main, option_classes
-from afterstate.agents.training.__main__ import LEARNERS, parts_of
+from afterstate.agents.training.__main__ import parts_of
+from afterstate.agents.training.learners import LEARNERS
 from afterstate.envs.commands import Part, summary
 from afterstate.envs.options import Option
 

@@ -33,8 +33,8 @@ from afterstate.agents.game2048.learning.runs import NTupleSettings
 from afterstate.agents.game2048.learning.table_model import TableModel
 from afterstate.agents.game2048.values import ntuple_file, policy_net, value_net
 from afterstate.agents.game2048.values.ntuple_network import Network, network
-from afterstate.agents.training.__main__ import LEARNERS, run_settings
 from afterstate.agents.training.folder import RunFolder
+from afterstate.agents.training.learners import LEARNERS, run_settings
 from afterstate.agents.training.optimizer import Fitter
 from afterstate.envs import json_files
 from afterstate.envs.daihinmin.records import replay

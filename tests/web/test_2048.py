@@ -240,7 +240,7 @@ def test_a_slow_player_blocks_nobody_and_can_be_stopped(server: Server) -> None:
     assert second.refused("2048/hint", player=FAST)[0] == 429
     assert second.post("stop") == {"stopped": True}
     thread.join(60)
-    assert results == [(409, "the search was stopped")]
+    assert results == [(499, "the search was stopped")]
     assert slow.get("me")["game_2048"]["turn"] == 0
 
 
@@ -301,7 +301,7 @@ def test_searches_end_with_the_server(new_server: Callable[..., Server]) -> None
     assert server.stop(signal.SIGINT) == 130
     assert time.monotonic() - start < 4  # nobody waits for the search
     thread.join(60)
-    assert results == [(409, "the search was stopped")]
+    assert results == [(499, "the search was stopped")]
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])

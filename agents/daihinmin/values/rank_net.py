@@ -299,11 +299,12 @@ class RankAgent(CheckedPlayer):
 
     def __init__(
         self,
-        net: nn.Module | str | Path = PRETRAINED,
+        net: nn.Module | str | Path | None = None,
         points: Sequence[float] | Literal["game", "classes"] | None = None,
         exchange: Literal["net", "hand"] | None = None,
         device: str | None = None,
     ) -> None:
+        net = PRETRAINED if net is None else net
         self.net = nets.load_or_move(net, load, device)
         own = play_settings(net) if isinstance(net, (str, Path)) else ("game", "hand")
         self._points = _checked_points(own[0] if points is None else points)

@@ -203,7 +203,7 @@ class ValueNetAgent(Agent):
 
     def __init__(
         self,
-        net: nn.Module | str | Path = PRETRAINED,
+        net: nn.Module | str | Path | None = None,
         depth: int = 1,
         device: str | None = None,
         value_scale: float | None = None,
@@ -212,6 +212,7 @@ class ValueNetAgent(Agent):
     ) -> None:
         if not 1 <= (whole(depth) or 0) <= MAX_DEPTH:
             raise ValueError(f"depth must be an integer in 1..{MAX_DEPTH}, got {shown(depth)}")
+        net = PRETRAINED if net is None else net
         if value_scale is None:
             value_scale = scale_of(net) if isinstance(net, (str, Path)) else 1.0
         value_scale = checked("value_scale", value_scale, Positive)

@@ -49,7 +49,7 @@ export function say(text) {
   document.getElementById("status").textContent = text;
 }
 
-export class Refused extends Error {
+class Refused extends Error {
   constructor(status, text) {
     super(text);
     this.status = status;
@@ -118,7 +118,7 @@ export async function attempt(action) {
     message("");
     return await action();
   } catch (error) {
-    if (error.message === "the search was stopped") return undefined;
+    if (error.status === 499) return undefined; // the user stopped the search
     const isAway = error instanceof TypeError && /fetch|network/i.test(error.message);
     message(isAway ? AWAY : error.message);
     return undefined;

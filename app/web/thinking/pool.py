@@ -39,6 +39,8 @@ PREPARING = 120.0
 MANY_MOVES = 100
 """Moves from which on a run takes a slow place at once, so that hints need not wait for it."""
 _NICE = 10
+STOPPED = 499
+"""Status of the answer to a search that its visitor stopped, of which the page says nothing."""
 _context = multiprocessing.get_context("forkserver")
 
 
@@ -84,7 +86,7 @@ class Worker:
             await ready
             answer: Json = json.loads(self._own.recv_bytes())
         except (EOFError, OSError):
-            raise Refusal(503, "the search was stopped") from None
+            raise Refusal(503, "the process of the player has ended: try again") from None
         finally:
             loop.remove_reader(self._own.fileno())
         return answer
@@ -269,7 +271,7 @@ class Thinking:
         try:
             answer = await task
         except asyncio.CancelledError:
-            raise Refusal(409, "the search was stopped") from None
+            raise Refusal(STOPPED, "the search was stopped") from None
         finally:
             self._searches.pop(visitor, None)
         if "error" in answer:

@@ -45,7 +45,7 @@ from afterstate.agents.daihinmin.learning.self_play import play_games
 from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE, find_player
 from afterstate.agents.daihinmin.values import rank_net
 from afterstate.agents.daihinmin.values.rank_net import RankAgent
-from afterstate.agents.training import __main__ as training
+from afterstate.agents.training import learners
 from afterstate.agents.training.folder import FolderLock
 from afterstate.agents.training.workers import ALONE, Call, Workers
 from afterstate.envs import durable_files, json_files
@@ -159,7 +159,7 @@ def train_run(
     )
     run = experiment.runs(args.repeats)[name]
     record_settings(out / "config.json", asdict(run))
-    trainee = cast(RankTraining, training.start(run, options)[0])
+    trainee = cast(RankTraining, learners.start(run, options)[0])
     generations = experiment.players if experiment.has_one_run else ()
     saved = [int(player) for player in generations if player.isdecimal()]
     with tqdm(total=total, initial=trainee.amount, desc=name, unit=" generations") as bar:

@@ -108,15 +108,9 @@ def draw_boards(
 
 
 def _panels(rows: int, columns: int, width: float, height: float) -> tuple[Any, Any]:
-    """Return a figure of matplotlib and its panels `[rows, columns]`.
+    """Return a figure of matplotlib and its panels `[rows, columns]`."""
+    import matplotlib.figure
 
-    Raises:
-        ImportError: matplotlib is not installed.
-    """
-    try:
-        import matplotlib.figure
-    except ImportError as error:
-        raise ImportError('pictures need matplotlib: pip install "afterstate[examples]"') from error
     figure = matplotlib.figure.Figure(figsize=(width, height), layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False)
 

@@ -243,10 +243,7 @@ def parse(arguments: Sequence[str] | None = None) -> Any:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
     args = parse(arguments)
-    try:
-        print(COMMANDS[type(args)](args))
-    except (OSError, ValueError, ImportError) as error:
-        raise SystemExit(str(error)) from error
+    print(COMMANDS[type(args)](args))
 
 
 if __name__ == "__main__":

@@ -165,7 +165,7 @@ def play(experiment: Experiment, args: Args, path: Path) -> None:
     """Play the missing runs, and add the rows of each to the file when it ends.
 
     Raises:
-        SystemExit: the jobs do not fit in memory.
+        ValueError: the jobs do not fit in memory.
     """
     assert args.scale is not None
     games: dict[Measure, int] = {"greedy": args.greedy_games, "3-ply": args.search_games}
@@ -225,12 +225,12 @@ def _search_share(task: Task) -> float:
 
 
 def check_memory(needed: float, jobs: int) -> None:
-    """Raise SystemExit if jobs that need these bytes each do not fit in the available memory."""
+    """Raise ValueError if jobs that need these bytes each do not fit in the available memory."""
     available = available_memory()
     if available is None or jobs * needed <= available:
         return
     n_fit = int(available // needed)
-    raise SystemExit(
+    raise ValueError(
         f"{jobs} parallel runs may use {jobs * needed / 1e9:.1f} GB of memory, but "
         f"{available / 1e9:.1f} GB are available: use {f'--jobs {n_fit}, or ' if n_fit else ''}"
         "--memory with the GB that a run of this length uses at most"
@@ -259,14 +259,14 @@ def show(experiment: Experiment, scale: Scale | None, path: Path, keep: bool = F
         keep: write nothing if there are runs of a larger scale.
 
     Raises:
-        SystemExit: there are no rows.
+        ValueError: there are no rows.
     """
     every = json_files.rows(path)
     largest = rows.largest_scale(every, experiment)
     scale = scale or largest
     curves = rows.curves(every, experiment, scale) if scale else {}
     if scale is None or not curves:
-        raise SystemExit(f"{path} has no runs{f' of {scale}' if scale else ''}: play some first")
+        raise ValueError(f"{path} has no runs{f' of {scale}' if scale else ''}: play some first")
     page, picture = path.with_suffix(".md"), path.with_suffix(".svg")
     tables = report.tables(experiment, scale, curves, rows.of_scale(every, experiment, scale))
     if keep and scale != largest:

@@ -23,7 +23,8 @@ from afterstate.agents.game2048.play import Games, play
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.values.ntuple import NTupleAgent
 from afterstate.agents.game2048.values.ntuple_network import network
-from afterstate.agents.training.__main__ import main, memory, parse
+from afterstate.agents.training.__main__ import main, parse
+from afterstate.agents.training.learners import memory
 from afterstate.agents.training.run import EVALUATION_SEED, evaluation_games, summary
 from afterstate.envs import json_files
 from tests.support.training_runs import (
@@ -580,7 +581,7 @@ def test_evaluations_have_their_own_seeds_and_do_not_depend_on_threads() -> None
 def test_memory_of_a_process_includes_its_arrays() -> None:
     """A new process, since this one may free the arrays of other tests meanwhile."""
     program = (
-        "import numpy as np; from afterstate.agents.training.__main__ import memory; "
+        "import numpy as np; from afterstate.agents.training.learners import memory; "
         "print(memory()); array = np.ones(100 << 17); print(memory())"  # 100 MiB
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

@@ -134,8 +134,7 @@ def test_a_missing_package_of_the_commands_is_named_with_the_extra_examples(pack
     code += "main(['leaderboard', 'report'])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 2
-    message = rf'error: the leaderboard needs {package}[.\w]*: pip install "afterstate\[examples\]"'
-    assert re.match(message, done.stderr)
+    assert f'error: this needs {package}: pip install "afterstate[examples]"\n' in done.stderr
 
 
 def test_games_of_daihinmin_need_the_extra_of_an_opponent(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE
 from afterstate.agents.daihinmin.rule_based.players import HeuristicAgent, SampleAgent
 from afterstate.agents.training.workers import ALONE
 from afterstate.envs import durable_files
+from afterstate.envs.commands import exit_code
 from afterstate.envs.daihinmin.match import new_match, next_game
 from afterstate.envs.daihinmin.rules import Game
 from afterstate.leaderboard import tournament
@@ -331,7 +332,7 @@ def test_a_file_of_rows_is_not_overwritten(
     file = tmp_path / "rows.jsonl"
     file.write_text("mine\n")
     with pytest.raises(SystemExit) as stopped:
-        main(["tournament", *FIVE, "--cycles=1", "--games=1", f"--rows={file}"])
+        exit_code(main, ["tournament", *FIVE, "--cycles=1", "--games=1", f"--rows={file}"])
     assert stopped.value.code == 2
     assert str(file) in capsys.readouterr().err
     assert file.read_text() == "mine\n"
@@ -356,7 +357,7 @@ def test_errors_have_no_traceback(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as stopped:
-        main(["tournament", *arguments])
+        exit_code(main, ["tournament", *arguments])
     assert stopped.value.code == 2
     shown = capsys.readouterr()
     assert "error" in shown.err and "Traceback" not in shown.err
@@ -431,7 +432,7 @@ def test_rows_are_not_written_to_another_file(
         for i, each in enumerate(play_cycles(*arguments)):
             if i == cycle:
                 with pytest.raises(SystemExit, match="2"):
-                    main(["tournament", *FIVE, "--cycles=1", f"--rows={file}"])
+                    exit_code(main, ["tournament", *FIVE, "--cycles=1", f"--rows={file}"])
                 file.rename(tmp_path / "moved")
                 if is_replaced:
                     file.write_text("mine\n")

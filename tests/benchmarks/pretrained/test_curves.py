@@ -39,5 +39,5 @@ def test_a_picture_is_written_and_runs_without_rows_are_rejected(tmp_path: Path)
     picture = tmp_path / "pictures" / "curves.png"
     curves.main([str(run(tmp_path / "mine", ROWS)), "--out", str(picture)])
     assert picture.read_bytes().startswith(b"\x89PNG")
-    with pytest.raises(SystemExit, match=r"rows\.jsonl has no rows"):
+    with pytest.raises(ValueError, match=r"rows\.jsonl has no rows"):
         curves.main([str(tmp_path / "none"), "--out", str(picture)])

@@ -22,6 +22,7 @@ from afterstate.agents import nets
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.values import policy_net, value_net
 from afterstate.agents.training.run import summary
+from afterstate.envs.commands import exit_code
 from afterstate.envs.game2048 import torch_rules
 from benchmarks.pretrained import nets as pretrained_nets
 from benchmarks.speed import game2048 as speed_2048
@@ -78,9 +79,9 @@ def run_of(folder: Path, net: nn.Module, is_of_log: bool = True) -> Path:
 
 def refusal(*arguments: Any) -> str:
     """Return the error of a command that publishes no network."""
-    with pytest.raises(SystemExit) as caught:
+    with pytest.raises((OSError, ValueError)) as caught:
         pretrained_nets.main([str(each) for each in arguments])
-    return str(caught.value.code)
+    return str(caught.value)
 
 
 @pytest.mark.parametrize("layers", [2, 5])
@@ -91,7 +92,7 @@ def test_a_policy_network_is_published_with_its_training(
     torch.manual_seed(1)
     net, name = policy_net.PolicyCNN(layers), f"policy_{layers}"
     before = contents(package)
-    pretrained_nets.main([str(run_of(tmp_path, net)), name, "--plies", "1:3"])
+    pretrained_nets.main([str(run_of(tmp_path, net)), name, "--evaluate", "1:3"])
     file = package / f"{name}.safetensors"
     metadata = json.loads(file.with_suffix(".json").read_text())
     players = ["expectimax,depth=2", "ntuple,network=mine.npz", "k5.safetensors"]
@@ -127,7 +128,7 @@ def test_a_value_network_has_no_log(
     monkeypatch.setattr(pretrained_nets, "play", fake_play)
     file = run_of(tmp_path, net, is_of_log=False)
     nets.save(net, file, unit=100.0)
-    pretrained_nets.main([str(file), "value", "--plies", "1:4", "3:2", "--symmetric", "5"])
+    pretrained_nets.main([str(file), "value", "--evaluate", "1:4,3:2", "--symmetric", "5"])
     metadata = json.loads((package / "value.json").read_text())
     assert metadata["settings"] == {"output": output} and metadata["seed"] == 5
     assert metadata["1-ply"]["n_games"] == 4 and metadata["3-ply"]["n_games"] == 2
@@ -150,7 +151,7 @@ def test_a_network_that_does_not_fit_its_name_is_rejected(
     tmp_path: Path, package: Path, net: Any, name: str, message: str
 ) -> None:
     before, file = contents(package), run_of(tmp_path, net())
-    assert re.search(message, refusal(file, name, "--plies", "1:1"))
+    assert re.search(message, refusal(file, name, "--evaluate", "1:1"))
     assert contents(package) == before
 
 
@@ -169,7 +170,7 @@ def test_a_missing_or_damaged_file_is_named(
     (tmp_path / file).unlink()
     if data is not None:
         (tmp_path / file).write_bytes(data)
-    assert str(tmp_path / file) in refusal(net, "policy_2", "--plies", "1:1")
+    assert str(tmp_path / file) in refusal(net, "policy_2", "--evaluate", "1:1")
     assert contents(package) == before
 
 
@@ -179,8 +180,9 @@ def test_wrong_plies_are_rejected(
 ) -> None:
     """A policy network plays 1-ply only."""
     before, net = contents(package), run_of(tmp_path, policy_net.PolicyCNN(2))
-    assert refusal(net, "policy_2", "--plies", plies) == "2"
-    assert "plies" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match=r"^2$"):
+        exit_code(pretrained_nets.main, [str(net), "policy_2", "--evaluate", plies])
+    assert "evaluate must be" in capsys.readouterr().err
     assert contents(package) == before
 
 
@@ -194,7 +196,7 @@ def test_the_package_is_unchanged_until_games_are_played(
     before, net = contents(package), run_of(tmp_path, policy_net.PolicyCNN(2))
     monkeypatch.setattr(pretrained_nets, "play", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        pretrained_nets.main([str(net), "policy_2", "--plies", "1:1"])
+        pretrained_nets.main([str(net), "policy_2", "--evaluate", "1:1"])
     assert contents(package) == before
 
 

@@ -74,7 +74,7 @@ def test_curves_and_tables_have_the_evaluations_and_other_players(
     assert 250 < points["sample"] < 350
     assert (out / "2048.svg").exists()
     assert (out / "daihinmin.svg").exists()
-    with pytest.raises(SystemExit, match="no evaluations in"):
+    with pytest.raises(ValueError, match="no evaluations in"):
         sb3_baselines.main(["--runs", str(out), "--out", str(tmp_path / "empty")])
     for name in ("self", "sample"):
         shutil.rmtree(runs / name)
@@ -111,11 +111,11 @@ def test_incomparable_or_incomplete_runs_are_rejected(tmp_path: Path) -> None:
     met = {"sample": ["sample"] * 4, "self": ["heuristic"] * 4}
     for name, against in met.items():
         write_run(tmp_path / name, DAIHINMIN, [150.5], True, against=against)
-    with pytest.raises(SystemExit, match="cannot be compared"):
+    with pytest.raises(ValueError, match="cannot be compared"):
         sb3_baselines.publish([tmp_path])
     rows = tmp_path / "self" / "rows.jsonl"
     rows.write_text(rows.read_text() + '{"moves": 2000, "me')  # a run that is writing
     assert [row["moves"] for row in sb3_baselines.read([tmp_path])[DAIHINMIN]] == [1000, 1000]
     (tmp_path / "self" / "settings.json").unlink()
-    with pytest.raises(SystemExit, match=r"settings\.json"):
+    with pytest.raises(ValueError, match=r"settings\.json"):
         sb3_baselines.read([tmp_path])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from collections import Counter
 from contextlib import nullcontext
 from functools import partial
@@ -350,7 +351,8 @@ def test_the_error_has_the_last_finite_values(wrong: str) -> None:
         script.function = lambda boards: np.where(boards % 2 == 0, np.nan, 1.0)
     with pytest.raises(Diverged, match="NaN") as caught:
         learner.play(1)
-    assert caught.value.last == same.latest
+    sent = pickle.loads(pickle.dumps(caught.value))  # from another process
+    assert caught.value.last == same.latest == sent.last and str(sent) == str(caught.value)
     assert set(same.latest) == {"searched", "valued", "largest"}
 
 

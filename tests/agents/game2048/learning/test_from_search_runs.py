@@ -193,7 +193,10 @@ def test_damaged_and_other_files_are_refused(settings: dict[str, Any], path: Pat
 
 
 def test_a_run_ends_when_its_checkpoint_would_have_inf(
-    settings: dict[str, Any], command: TrainingCommand, monkeypatch: pytest.MonkeyPatch
+    settings: dict[str, Any],
+    command: TrainingCommand,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     kind: Any = TableModel if settings is TABLES else NetModel
     fit = kind.fit
@@ -206,8 +209,10 @@ def test_a_run_ends_when_its_checkpoint_would_have_inf(
         return loss
 
     monkeypatch.setattr(kind, "fit", spoiling)
-    message = command.error("--moves", "1e4", settings=settings)
-    assert re.search(r"diverged after 4\d\d moves: some are NaN", message)
+    with pytest.raises(SystemExit, match=r"^1$"):
+        command("--moves", "1e4", settings=settings)
+    message = capsys.readouterr().err
+    assert re.search(r"^error: values diverged after 4\d\d moves: some are NaN", message, re.M)
     place = command.folder / "run"
     *others, last = read_rows(place)
     assert [row["n_moves"] // 200 for row in others] == [1]
@@ -264,11 +269,13 @@ DIVERGING: dict[str, Any] = {
 
 
 def test_a_run_whose_values_diverge_ends_with_a_row_and_its_last_checkpoint(
-    command: TrainingCommand,
+    command: TrainingCommand, capsys: pytest.CaptureFixture[str]
 ) -> None:
     often, limit = ("--evaluate-every", "2e3"), score_limit((4, 4))
-    message = command.error("--moves", "1e6", *often, settings=DIVERGING)
-    assert re.search(r"diverged after [\d,]+ moves: .*last saved", message)
+    with pytest.raises(SystemExit, match=r"^1$"):
+        command("--moves", "1e6", *often, settings=DIVERGING)
+    message = capsys.readouterr().err
+    assert re.search(r"^error: values diverged after [\d,]+ moves: .*last saved", message, re.M)
     *others, last = read_rows(command.folder / "run")
     assert set(last) == {"n_games", "n_moves", "seconds", "diverged"}
     assert set(last["diverged"]) == {"searched", "valued", "largest"}

@@ -33,7 +33,7 @@ from afterstate.agents.game2048.values import ntuple_file, value_net
 from afterstate.agents.game2048.values.ntuple import NTupleAgent
 from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.agents.game2048.values.value_net import ValueNetAgent
-from afterstate.agents.training import __main__ as training
+from afterstate.agents.training import learners
 from afterstate.agents.training.run import EVALUATION_SEED, Diverged, summary
 from afterstate.envs import json_files
 from afterstate.leaderboard.row_files import Row
@@ -338,7 +338,7 @@ def test_learners_resume_until_they_have_made_their_moves(
         n_moves = 40 if len(calls) < 3 else options.moves
         json_files.append(options.out / "rows.jsonl", [{"n_moves": n_moves, "seconds": 5}])
 
-    monkeypatch.setattr(training, "run", fake)
+    monkeypatch.setattr(learners, "run", fake)
     monkeypatch.setattr(run, "play_by_search", lambda place, plan, n_games: None)
     tiny.main("learn")
     tiny.main("learn", "--only", "experiment 1")
@@ -456,7 +456,7 @@ def test_a_learner_that_diverged_does_not_stop_the_others(
         f"| calm | 1 | {calm['n_moves']:,} |" in text and "boards were worth 5 on average" in text
     )
     assert (tiny.results / "experiment_1_values.svg").exists()
-    monkeypatch.setattr(training, "run", None)  # neither has anything left to do
+    monkeypatch.setattr(learners, "run", None)  # neither has anything left to do
     monkeypatch.setattr(run, "play", None)
     tiny.main("learn")
 

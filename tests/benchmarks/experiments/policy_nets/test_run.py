@@ -26,7 +26,7 @@ from afterstate.agents.game2048.learning import play_logs, policy_imitation
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.values import policy_net
 from afterstate.agents.game2048.values.policy_net import PolicyCNN
-from afterstate.agents.training import __main__ as training
+from afterstate.agents.training import learners
 from afterstate.agents.training.run import EVALUATION_SEED, summary
 from afterstate.envs import json_files
 from afterstate.envs.game2048 import rules, torch_rules
@@ -232,7 +232,7 @@ def test_moves_device_and_threads_are_passed_on(
     words: list[str] = []
     learned: list[tuple[Any, Any]] = []
     monkeypatch.setattr(play_logs, "main", words.extend)
-    monkeypatch.setattr(training, "run", lambda *run: learned.append(run))
+    monkeypatch.setattr(learners, "run", lambda *run: learned.append(run))
     tiny.main("log", "--moves", "6e8", "--jobs", "3")
     tiny.main("train", "--layers", "2", "--moves", "6e8", "--device", "cuda", "--threads", "2")
     for name, number in {"--moves": 6e8, "--jobs": 3}.items():

@@ -506,9 +506,9 @@ def test_runs_with_most_search_start_first(tmp_path: Path) -> None:
 def test_no_more_jobs_start_than_fit_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "available_memory", lambda: 8 * 10**9)
     run.check_memory(4e9, 2)
-    with pytest.raises(SystemExit, match=r"12\.0 GB.*--jobs 2"):
+    with pytest.raises(ValueError, match=r"12\.0 GB.*--jobs 2"):
         run.check_memory(4e9, 3)
-    with pytest.raises(SystemExit, match=r"available: use --memory"):
+    with pytest.raises(ValueError, match=r"available: use --memory"):
         run.check_memory(9e9, 1)
     monkeypatch.setattr(run, "available_memory", lambda: None)
     run.check_memory(9e9, 100)
@@ -631,9 +631,9 @@ def test_experiments_of_other_settings_files_have_their_names(
 
 
 def test_drawing_needs_rows(tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match="has no runs:"):
+    with pytest.raises(ValueError, match="has no runs:"):
         run.main(["epsilon", "--draw", "--out", str(tmp_path)])
-    with pytest.raises(SystemExit, match="2e8 moves"):
+    with pytest.raises(ValueError, match="2e8 moves"):
         run.main(["epsilon", "--draw", "--moves", "2e8", "--out", str(tmp_path)])
 
 
