@@ -43,7 +43,7 @@ def test_a_process_answers_until_it_is_killed() -> None:
         worker.process.kill()
         worker.process.join(10)
         for _ in range(2):
-            with pytest.raises(Refusal, match="stopped"):
+            with pytest.raises(Refusal, match="has ended"):
                 await worker.ask({"a": 1})
         worker.end()
 

@@ -14,7 +14,7 @@ pytest.importorskip("matplotlib")
 from afterstate.agents.config import from_dict
 from afterstate.agents.game2048.learning import play_logs
 from afterstate.agents.game2048.learning.runs import NTupleOptions, NTupleRun
-from afterstate.agents.training import __main__ as training
+from afterstate.agents.training import learners
 from afterstate.envs import json_files
 from afterstate.envs.game2048.rules import cells
 from afterstate.leaderboard.row_files import Row
@@ -112,7 +112,7 @@ def test_an_interrupted_run_goes_on_and_has_rows_when_it_has_ended(
             raise KeyboardInterrupt
         json_files.write_rows(options.out / "rows.jsonl", [row(1_000, 30)])
 
-    monkeypatch.setattr(training, "run", learn)
+    monkeypatch.setattr(learners, "run", learn)
     args = study.Args(runs=tmp_path / "runs", out=tmp_path)
     with pytest.raises(KeyboardInterrupt):
         study.learn("restart", args)
