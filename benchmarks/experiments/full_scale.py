@@ -3,14 +3,15 @@
     python -m benchmarks.experiments.full_scale
 
 Prints the table of `docs/cluster.md`. Rates are those of one core in the committed results, of the
-processor in its column; work is divided evenly, but no call is shorter than it is on one core.
+processor in its column. Each core makes one call after the other, the longest calls first.
 """
 
 from __future__ import annotations
 
 import csv
+import heapq
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,27 +34,43 @@ EPYC, XEON = "EPYC", "Xeon"
 
 
 class Work(NamedTuple):
-    """A part of a paper: how much of it there is, and how fast one core is.
+    """A part of a paper: how much of it there is, and the calls that it is divided into.
 
     Attributes:
         name: what is done.
         amount: how often.
         unit: of what.
-        rate: of one core, a second.
-        cpu: processor of the rate.
-        longest: share of the longest part that cannot be divided.
+        calls: seconds of each call on one core.
+        cpu: processor of the rates.
     """
 
     name: str
     amount: float
     unit: str
-    rate: float
+    calls: Sequence[float]
     cpu: str
-    longest: float
+
+    @property
+    def rate(self) -> float:
+        """The amount that one core does in a second."""
+        return self.amount / sum(self.calls)
 
     def hours(self, cores: int) -> float:
-        """Return the hours on a number of cores."""
-        return self.amount / self.rate * max(1 / cores, self.longest) / 3600
+        """Return the hours on a number of cores, each of which takes the longest call that is left.
+
+        >>> work = Work("runs", 7_200, "moves", [3_600, 1_800, 1_800], "any")
+        >>> work.hours(1), work.hours(2), work.hours(64)
+        (2.0, 1.0, 1.0)
+        """
+        ends = [0.0] * min(cores, len(self.calls))
+        for call in sorted(self.calls, reverse=True):
+            heapq.heapreplace(ends, ends[0] + call)
+        return max(ends) / 3600
+
+
+def divided(name: str, amount: float, unit: str, rate: float, cpu: str, n_calls: int = 1) -> Work:
+    """Return work of equal calls, at the rate of one core."""
+    return Work(name, amount, unit, [amount / rate / n_calls] * n_calls, cpu)
 
 
 class Rate(NamedTuple):
@@ -81,7 +98,8 @@ def rates(experiment: str) -> dict[str, Rate]:
 def processor(cpu: str) -> str:
     """Return the short name of a processor, with its generation if the row has one."""
     name = XEON if XEON in cpu else EPYC
-    return f"{name} (Zen 5)" if "family 26" in cpu else name
+    zen = {"family 26": " (Zen 5)", "family 25, model 17": " (Zen 4)"}
+    return name + next((text for model, text in zen.items() if model in cpu), "")
 
 
 def seconds_each(game: str, player: str) -> float:
@@ -131,9 +149,10 @@ def simulated(simulations: int) -> float:
 
 
 LEARNED = {
-    "BaseCNN16": "BaseCNN16",
-    "BaseCNN128": "BaseCNN128",
+    **{name: name for name in ("BaseCNN16", "BaseCNN32", "BaseCNN64", "BaseCNN128")},
+    "BaseCNN128eps": "BaseCNN128",
     "HistoryCNN": "HistoryCNN",
+    "HistoryCNNeps": "HistoryCNN",
     "Self": "BaseCNN128",
 }
 """Networks of Daihinmin that learn from a log, and the one of self-play, with their shapes."""
@@ -151,7 +170,7 @@ def works() -> Iterator[Work]:
     yield from quasi_greedy()
     yield from policy_nets()
     name = "MC Softmax: 100 games of CNN22 with 2,000 simulations"
-    yield Work(name, 100 * MOVES, "moves", simulated(2000), EPYC, 1 / 100)
+    yield divided(name, 100 * MOVES, "moves", simulated(2000), EPYC, 100)
     yield from daihinmin()
     yield until_2048()
 
@@ -162,43 +181,45 @@ def until_2048() -> Work:
     moves = sum(row["moves"] for row in rows)
     seconds = sum(row["moves"] * row["ms_per_move"] / 1e3 for row in rows)
     name, cpu = "2048-AI: 100 games at 100 ms", processor(rows[-1]["machine"]["cpu"])
-    return Work(name, 100 * moves / len(rows), "moves", moves / seconds, cpu, 1 / 100)
+    return divided(name, 100 * moves / len(rows), "moves", moves / seconds, cpu, 100)
 
 
 def quasi_greedy() -> Iterator[Work]:
     """Yield the runs of the paper on quasi-greedy learning, five of a setting, one of restart."""
     restart, epsilon, good = rates("restart"), rates("epsilon"), rates("good_plays")
-    slowest = min(restart["restart"], restart["no restart"])
-    yield Work("quasi-greedy: with and without restart", 8e10, "moves", *slowest, 1 / 2)
-    rate = min(each for run, each in good.items() if run.startswith("P ="))
-    yield Work("quasi-greedy: good plays, 6 settings", 1.5e12, "moves", *rate, 1 / 30)
-    rate = min(epsilon.values())
-    yield Work("quasi-greedy: random moves, 4 settings", 1e12, "moves", *rate, 1 / 20)
-    rate_of, moves = rates("search"), searched()
-    seconds = [n / rate_of[run].a_second for run, n in moves.items()]
-    total, longest = 5 * sum(moves.values()), max(seconds) / (5 * sum(seconds))
-    name, cpu = "quasi-greedy: search in self-play, 6 settings", rate_of["greedy only"].cpu
-    yield Work(name, total, "moves", total / (5 * sum(seconds)), cpu, longest)
+    baselines = {run: restart[run] for run in ("restart", "no restart")}
+    yield _runs("with and without restart", baselines, dict.fromkeys(baselines, 4e10), 1)
+    good = {run: rate for run, rate in good.items() if run.startswith("P =")}
+    yield _runs("good plays, 6 settings", good, dict.fromkeys(good, 5e10))
+    yield _runs("random moves, 4 settings", epsilon, dict.fromkeys(epsilon, 5e10))
+    yield _runs("search in self-play, 6 settings", rates("search"), searched())
+
+
+def _runs(name: str, rate: dict[str, Rate], moves: dict[str, float], repeats: int = 5) -> Work:
+    """Return runs of learning, each as a call, with the moves and the rate of their settings."""
+    calls = [n / rate[run].a_second for run, n in moves.items()] * repeats
+    cpus = " and ".join(sorted({rate[run].cpu for run in moves}))
+    return Work(f"quasi-greedy: {name}", repeats * sum(moves.values()), "moves", calls, cpus)
 
 
 def policy_nets() -> Iterator[Work]:
     """Yield the log and the learning of the paper on policy networks."""
     log = 1 / seconds_each("2048", "expectimax, 3-ply")
-    yield Work("policy networks: log by 3-ply search", 6e8, "moves", log, EPYC, 1 / 45_000)
+    yield divided("policy networks: log by 3-ply search", 6e8, "moves", log, EPYC, 45_000)
     for k in (2, 5):
         learned = per_core("speed_neural.txt", f"policy, k = {k}, learns, batch 512, 16 bits", 1)
-        yield Work(f"policy networks: k = {k} learns", 6e8, "moves", learned, XEON, 1)
+        yield divided(f"policy networks: k = {k} learns", 6e8, "moves", learned, XEON)
 
 
 def daihinmin() -> Iterator[Work]:
     """Yield the games and the learning of the paper on Daihinmin."""
     decision = seconds_each("daihinmin", "Monte Carlo, 500 playouts")
     name = "Daihinmin: two logs of 500 playouts a decision"
-    yield Work(name, 2e7, "games", 1 / (ACTIONS * decision), EPYC, 1 / 100_000)
+    yield divided(name, 2e7, "games", 1 / (ACTIONS * decision), EPYC, 100_000)
     played = per_core("speed_rank_nets.txt", "self-play, BaseCNN32, 16-bit, two processes")
     narrow, wide = (mean_time(f"decision, BaseCNN{channels}") for channels in (32, 128))
     name = "Daihinmin: self-play of 256 generations, BaseCNN128"
-    yield Work(name, 1e8, "games", played * narrow / wide, EPYC, 1 / 100_000)
+    yield divided(name, 1e8, "games", played * narrow / wide, EPYC, 100_000)
     players = daihinmin_settings.read("logs").players
     for name, what in LEARNED.items():
         published = players[name].published
@@ -206,7 +227,7 @@ def daihinmin() -> Iterator[Work]:
         line = f"learns, {what}, batches of 25"
         rate = number_of("speed_rank_learning.txt", line, r" +([\d,.]+)")
         amount = BATCH * published.iterations
-        yield Work(f"Daihinmin: {name} learns", amount, "samples", rate, EPYC, 1)
+        yield divided(f"Daihinmin: {name} learns", amount, "samples", rate, EPYC)
 
 
 def table() -> str:

@@ -30,9 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from afterstate.agents import files
-from afterstate.agents.config import (
-    from_dict,
-)
+from afterstate.agents.config import from_dict
 from afterstate.agents.game2048.learning.runs import MAX_MOVES, NTupleSettings
 from afterstate.agents.game2048.learning.self_play import (
     BEST,
@@ -58,13 +56,9 @@ from afterstate.agents.game2048.values.ntuple_file import (
     to_z_order,
     unpack_network,
 )
-from afterstate.agents.game2048.values.ntuple_network import Network, network
+from afterstate.agents.game2048.values.ntuple_network import FRACTION, Network, network
 from afterstate.agents.game2048.values.pruned import check_full
-from afterstate.agents.training.run import (
-    EVALUATION_SEED,
-    summary,
-    whole_moves,
-)
+from afterstate.agents.training.run import EVALUATION_SEED, Diverged, summary, whole_moves
 from afterstate.envs.game2048.rules import check_words
 from afterstate.envs.messages import shown
 from afterstate.envs.words import next_random, seed_word, whole
@@ -76,6 +70,9 @@ _Result = TypeVar("_Result")
 
 MAX_THREADS = 64
 _MAX_COUNT = 1 << 62
+_MAX_FIXED = FRACTION << 20
+"""Half of the largest number of 32 bits: a fixed-point weight of a million points."""
+_MAX_FLOAT = float(np.finfo(np.float32).max)
 """No run reaches a count of as many games, moves or points."""
 
 
@@ -315,12 +312,27 @@ class NTupleLearner:
 
         The file is as large as the weights and their sums: it is not compressed, to be fast. A
         file of the values only, for play, is made by `values.ntuple_file.save`.
+
+        Raises:
+            OSError: the file cannot be written.
+            Diverged: some weights are NaN, infinite, or so large that fixed-point numbers soon
+                end.
         """
+        self._check_weights()
         header, arrays = pack_network(self.network)
         header["learner"] = {"settings": asdict(self.settings), "seconds": self.seconds}
         arrays |= {"sums": self.sums, "state": self._state}
         arrays |= {"pool_boards": self._pools.boards, "pool_counts": self._pools.counts}
         files.write(path, "ntuple", header, arrays, level=0)
+
+    def _check_weights(self) -> None:
+        """Raise Diverged for weights of no sensible size."""
+        net = self.network
+        weights, limit = (net.fixed, _MAX_FIXED) if net.fixed.size else (net.weights, _MAX_FLOAT)
+        largest = max(-float(weights.min()), float(weights.max()))
+        if not largest <= limit:  # or NaN
+            text = f"weights diverged after {self.n_moves:,} moves: some are NaN or too large"
+            raise Diverged(text, {"largest": largest})
 
     @classmethod
     def load(cls, path: str | Path, log: Moves | None = None) -> NTupleLearner:

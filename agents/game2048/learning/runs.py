@@ -89,8 +89,9 @@ class NTupleSettings:
     epsilon: Share = 0.0
     """Probability of a random legal move."""
     skip: Literal["target", "own"] = "target"
-    """With epsilon, the update that is left out: that of the afterstate before the random move, or
-    that of the random move's own afterstate."""
+    """With epsilon, the update that is left out: that of the afterstate before the random move, so
+    that values are of play without random moves, but weights may diverge, as those of 4x6 tuples
+    with 10% random moves within 500 million moves; or that of the random move's own afterstate."""
     search_share: Share = 0.0
     """Share of games that are played by expectimax, without restart."""
     search_from: Whole = 0

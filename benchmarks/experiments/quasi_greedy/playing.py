@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 import zlib
 from collections.abc import Collection, Mapping
@@ -13,6 +14,7 @@ from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner, ev
 from afterstate.agents.game2048.learning.runs import NTupleSettings
 from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.agents.training.folder import FolderLock
+from afterstate.agents.training.run import Diverged
 from afterstate.envs import durable_files, json_files
 from afterstate.envs.signals import sigterm_raises, uninterrupted
 from afterstate.leaderboard.machine import machine
@@ -92,7 +94,11 @@ def play(
             every half hour, and on Ctrl-C or SIGTERM.
 
     Returns:
-        A row for each evaluation, the last one with the machine.
+        A row for each evaluation, the last one with the machine. If the weights diverge, the run
+        ends after its last evaluation, whose row says so.
+
+    Raises:
+        Diverged: the weights diverged before any evaluation.
     """
     of_run = key(experiment, run, seed, plan.scale)
     _load_kernels(experiment, run)
@@ -115,6 +121,11 @@ def play(
         with uninterrupted():
             checkpoint.save(progress)
         raise
+    except Diverged as error:
+        if not rows:
+            raise
+        print(f"{progress.title}: {error}", file=sys.stderr)
+        rows[-1]["diverged"] = error.last
     rows[-1]["machine"] = machine()
     return rows
 

@@ -200,7 +200,7 @@ def page(
 
 def _setup(experiment: Experiment, scale: Scale, rows: Sequence[Row]) -> str:
     """Return the setup of our runs, and the meaning of the intervals."""
-    n_seeds = Counter(row["run"] for row in rows if row["share"] == 1)
+    n_seeds = Counter(run for run, _ in {(row["run"], row["seed"]) for row in rows})
     fewest, most = min(n_seeds.values()), max(n_seeds.values())
     seeds = str(most) if fewest == most else f"{fewest} to {most}"
     games = ", ".join(f"{measure} {n:,}" for measure, n in _n_games(rows).items())
@@ -211,13 +211,19 @@ def _setup(experiment: Experiment, scale: Scale, rows: Sequence[Row]) -> str:
         part += f", where the paper compares after equal {experiment.axis}"
     several = "runs by Student's t, where a run has several seeds, and otherwise over games"
     over = "games of one run" if most == 1 else several
-    hours = sum(row["seconds"] for row in rows if row["share"] == 1) / 3600
+    hours = sum(row["seconds"] for row in rows if "machine" in row) / 3600
+    ends = [
+        f"The weights of {row['run']} diverged after {short(row['moves'])} moves. "
+        for row in rows
+        if "diverged" in row
+    ]
     return (
         f"Here: {scale} per run{part}; seeds per run: {seeds}; games per evaluation: {games}; "
         f"{'; '.join(processors(rows))}. "
         f"± is the 95% interval over {over}; where the paper gives intervals "
         "they are over five runs, so the two cannot be compared. Our scores are taken after the "
-        f"same share of the run as the published ones. Self-play took {hours:.1f} core hours. "
+        f"same share of the run as the published ones. {''.join(ends)}"
+        f"Self-play took {hours:.1f} core hours. "
         f"Command: {_command(experiment, rows, scale, n_seeds)}."
     )
 
@@ -315,31 +321,36 @@ def _equal_moves(experiment: Experiment, scale: Scale, curves: Curves) -> str:
 def _extrapolation(experiment: Experiment, scale: Scale, curves: Curves) -> str:
     """Return the last gains of runs, and their scores at the paper's length by these gains.
 
-    It is empty if the paper's length is not known.
+    It is empty if the paper's length is not known, and has no runs that change their settings.
     """
     length = experiment.length.get(scale.axis)
     if not length:
         return ""
     body = []
-    for run, points in curves.items():
-        cells = [run]
-        for measure in DEPTHS:
-            cells += _gains(points, measure, math.log2(length / scale.amount))
-        body.append(cells)
+    for run in experiment.runs:
+        if run.name in curves and not run.switch:
+            cells = [run.name]
+            for measure in DEPTHS:
+                cells += _gains(curves[run.name], measure, math.log2(length / scale.amount))
+            body.append(cells)
     head = ["run"]
     for measure in DEPTHS:
         head += [f"{measure}, second half", f"after {Scale(scale.axis, length)}"]
     return (
         "## At the paper's length\n\n"
-        "What runs gained in their second half, and the scores that they would have at the paper's "
-        "length if each doubling gained as much. Curves flatten, so less is expected. Intervals "
-        "over games do not cover what another run would learn."
+        "What runs gained in their second half, and where this is significantly more than nothing "
+        "the scores that they would have at the paper's length if each doubling gained as much. "
+        "Curves flatten, so less is expected. Intervals over games do not cover what another run "
+        "would learn."
         f"\n\n{markdown(head, body)}\n"
     )
 
 
 def _gains(points: Sequence[Point], measure: str, n: float) -> list[str]:
-    """Return the gain of the second half, and the score after n doublings that gain as much."""
+    """Return the gain of the second half, and the score after n doublings that gain as much.
+
+    There is no such score if the gain is not significant.
+    """
     half, end = at(points, 0.5, measure), at(points, 1, measure)
     if half is None or end is None:
         return [NOTHING, NOTHING]
@@ -354,7 +365,7 @@ def _gains(points: Sequence[Point], measure: str, n: float) -> list[str]:
         gains = [after - before for before, after in zip(halves, ends, strict=True)]
         gain = over_runs([Estimate(each, math.nan) for each in gains])
         far = over_runs([Estimate(e + n * g, math.nan) for e, g in zip(ends, gains, strict=True)])
-    return [str(gain), str(far)]
+    return [str(gain), str(far) if gain.mean > gain.interval else NOTHING]
 
 
 def _percent(share: float) -> str:

@@ -47,9 +47,11 @@ def _same_run(row: Row, other: Row) -> bool:
 
 
 def is_finished(rows: list[Row], experiment: Experiment, run: Run, seed: int, plan: Plan) -> bool:
-    """Return True if a run has all evaluations of the plan, each with enough games."""
+    """Return True if a run has all evaluations of the plan, with enough games, or has diverged."""
     of_run = key(experiment, run, seed, plan.scale)
     by_share = {row["share"]: row for row in rows if _same_run(row, of_run)}
+    if any("diverged" in row for row in by_share.values()):
+        return True
     return all(
         by_share.get(share, {}).get(measure, {"n_games": 0})["n_games"] >= n_games
         for share in plan.shares

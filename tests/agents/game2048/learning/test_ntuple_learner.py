@@ -29,6 +29,7 @@ from afterstate.agents.game2048.learning.runs import (
 from afterstate.agents.game2048.learning.self_play import self_play
 from afterstate.agents.game2048.values.ntuple_file import load, pack_network, save
 from afterstate.agents.game2048.values.ntuple_network import network
+from afterstate.agents.training.run import Diverged
 from tests.support.game2048.learning_checks import memory, name_of
 from tests.support.game2048.tuple_networks import by_nibbles
 
@@ -393,6 +394,24 @@ def test_the_file_of_a_learner_with_threads_has_them_all(tmp_path: Path) -> None
     assert loaded.threads == 3
     assert_same(loaded, learner)
     loaded.play(1_000)
+
+
+@pytest.mark.parametrize(
+    ("fixed_point", "wrong"),
+    [(True, (1 << 30) + 1), (True, -(1 << 31)), *((False, n) for n in (np.nan, np.inf, -np.inf))],
+)
+def test_weights_that_diverged_are_not_saved(
+    tmp_path: Path, fixed_point: bool, wrong: float
+) -> None:
+    learner = NTupleLearner(network(TINY_4X4, fixed_point=fixed_point), seed=1)
+    weights = learner.network.fixed if fixed_point else learner.network.weights
+    weights[1:3] = (1 << 30, -(1 << 30)) if fixed_point else (3e38, -3e38)
+    learner.save(tmp_path / "learner.npz")
+    before = (tmp_path / "learner.npz").read_bytes()
+    weights[-1] = wrong
+    with pytest.raises(Diverged, match=r"diverged after 0 moves: some are NaN or too large"):
+        learner.save(tmp_path / "learner.npz")
+    assert (tmp_path / "learner.npz").read_bytes() == before
 
 
 def test_a_file_without_a_learner_is_refused(tmp_path: Path) -> None:
