@@ -293,19 +293,15 @@ def position(game: Game, shown: Sequence[int]) -> Json:
         "classes": classes,
         "places": places,
         "points": game["points"].tolist(),
-        "hands": [_cards(game["hands"][i]) if i in shown else None for i in range(N_PLAYERS)],
+        "hands": [
+            cards.numbers(game["hands"][i]) if i in shown else None for i in range(N_PLAYERS)
+        ],
     }
-
-
-def _cards(hand: Any) -> list[int]:
-    """Return the numbers of the cards of a set."""
-    number = int(hand)
-    return [card for card in range(cards.N_CARDS) if number >> card & 1]
 
 
 def _play_json(number: int) -> Json:
     """Return a play as JSON."""
-    return {"play": number, "text": plays.text(number), "cards": _cards(plays.CARDS[number])}
+    return {"play": number, "text": plays.text(number), "cards": cards.numbers(plays.CARDS[number])}
 
 
 def _legal(game: Game) -> list[Json]:

@@ -150,6 +150,16 @@ def text(cards: Word) -> str:
     return " ".join(card_text(card) for card in _PRINTED if word >> card & 1)
 
 
+def numbers(cards: Word) -> list[int]:
+    """Return the numbers of the cards of a set, in ascending order.
+
+    >>> numbers(parse("D3 S3"))
+    [0, 39]
+    """
+    word = int(cards)
+    return [card for card in range(N_CARDS) if word >> card & 1]
+
+
 def parse(text: str) -> int:
     """Return the set of the named cards, which may be in any order.
 

@@ -17,7 +17,7 @@ from numba.extending import intrinsic
 
 from afterstate.envs.daihinmin import plays
 from afterstate.envs.daihinmin.arguments import check_turn
-from afterstate.envs.daihinmin.cards import N_CARDS, count
+from afterstate.envs.daihinmin.cards import N_CARDS, count, numbers
 from afterstate.envs.daihinmin.rules import Game, GameType, list_legal
 from afterstate.envs.messages import shown
 from afterstate.envs.words import Word, Words, check_seed, draw_below, whole
@@ -188,8 +188,7 @@ def random_move(view: Game, parameters: npt.NDArray[np.float64], stream: Words) 
 
 def _hand(view: Game) -> list[int]:
     """Return the numbers of the cards that the player in turn holds."""
-    hand = int(view["hands"][view["turn"]])
-    return [card for card in range(N_CARDS) if hand >> card & 1]
+    return numbers(view["hands"][view["turn"]])
 
 
 def actions_of(player: Player, view: Game) -> list[int]:

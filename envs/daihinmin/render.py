@@ -30,7 +30,7 @@ import numpy as np
 
 from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.arguments import check_fields, check_names
-from afterstate.envs.daihinmin.cards import JOKER, RANKS
+from afterstate.envs.daihinmin.cards import JOKER, RANKS, numbers
 from afterstate.envs.daihinmin.rules import (
     N_PLAYERS,
     Game,
@@ -260,7 +260,7 @@ def _row(seat: _Seat) -> str:
 def _draw_seat(image: Image.Image, seat: _Seat, x: int, y: int) -> None:
     """Draw a player's plate, the hand below it, and the last play below that."""
     _draw_plate(image, seat, x, y)
-    faces: list[int | None] = [card for card in range(JOKER + 1) if seat.shown >> card & 1]
+    faces: list[int | None] = [*numbers(seat.shown)]
     faces += [None] * (seat.left - len(faces))
     width, height = _CARD
     left = x - (_FAN * (len(faces) - 1) + width) // 2

@@ -485,6 +485,14 @@ def check_words(words: Any, rows: int, cols: int) -> Words:
     return boards
 
 
+def check_word(board: Any, rows: int, cols: int) -> np.uint64:
+    """Return one board word; raise ValueError if it is none: see `check_words`."""
+    array = check_words(board, rows, cols)
+    if array.ndim:
+        raise ValueError(f"board must be one word, got shape {array.shape}")
+    return np.uint64(array)
+
+
 def check_cells(cells: Any) -> Cells:
     """Return exponents as a contiguous `uint8[..., rows, cols]`.
 

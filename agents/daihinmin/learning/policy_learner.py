@@ -254,10 +254,11 @@ class PolicyTraining:
     def _read(self, place: Path) -> files.Arrays:
         """Return the arrays of a file, if it is of a run with the same settings."""
         header, arrays = files.read(place, _KIND)
-        asked = header.get("asked")
-        before = {**asked, "jobs": None} if isinstance(asked, dict) else {}
-        if before != {**self._settings, "jobs": None}:
-            raise ValueError(f"{place} is of a run with other settings: {shown(asked)}")
+        before = header.get("asked")
+        if isinstance(before, dict):
+            before.pop("jobs", None)  # in files of earlier versions
+        if before != self._settings:
+            raise ValueError(f"{place} is of a run with other settings: {shown(before)}")
         if not all(files.is_finite(array) for array in arrays.values()):
             raise ValueError(f"{place} has numbers that are NaN or infinite")
         return arrays

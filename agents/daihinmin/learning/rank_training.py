@@ -94,7 +94,7 @@ def _play_share(run: RankRun, players: list[str], n_games: int, seed: int, devic
     if run.teacher and not set(players) <= set(RULE_PLAYERS):
         seeds = range(seed + 1, seed + 1 + N_PLAYERS)  # `seed` is that of the deals
         named = zip(players, seeds, strict=True)
-        seated = [_teacher(name, run.temperature, of) for name, of in named]
+        seated = [_teacher(name, run.temperature, own) for name, own in named]
         return play_log(seated, n_games, seed, run.epsilon)
     loaded = {name: rank_net.load(name, device) for name in players if name not in RULE_PLAYERS}
     with torch.autocast(torch.device(device).type, torch.bfloat16, enabled=run.learner.bf16):
@@ -269,8 +269,8 @@ class RankTraining:
 
     def _new_net(self, start: str | None) -> torch.nn.Module:
         """Return the network that a run begins with, from a file if there is one."""
-        torch.manual_seed(self.run.seed)
-        net = self.run.new_network().to(self.options.device)
+        with nets.seeded(self.run.seed):
+            net = self.run.new_network().to(self.options.device)
         if start is None:
             return net
         loaded = rank_net.load(start, self.options.device)

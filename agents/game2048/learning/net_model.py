@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn.functional import mse_loss
 
 from afterstate.agents import files, nets
+from afterstate.agents.config import current_names
 from afterstate.agents.game2048.search.softmax_tree import Values
 from afterstate.agents.game2048.values.planes import planes
 from afterstate.agents.game2048.values.value_net import ValueNetAgent, load, network, scale_of
@@ -64,14 +65,14 @@ class NetModel:
     def save(self, path: Path, arrays: files.Arrays, metadata: dict[str, Any]) -> None:
         """Write the checkpoint to a safetensors file, and the network next to it."""
         others = {name: torch.from_numpy(array.view(np.int64)) for name, array in arrays.items()}
-        metadata = {**metadata, "unit": self._scale}
+        metadata = {**metadata, "value_scale": self._scale}
         self._fitter.save(path, others, **metadata)
         nets.save(self._fitter.played, path.with_name("net.safetensors"), **metadata)
 
     def load(self, path: Path) -> tuple[files.Arrays, dict[str, Any]]:
         """Load a file of `save`."""
         metadata, others = self._fitter.load(path)
-        if metadata.get("unit") != self._scale:
+        if current_names(metadata).get("value_scale") != self._scale:
             raise ValueError(f"{path} has another value_scale than {self._scale}")
         return {name: tensor.numpy() for name, tensor in others.items()}, metadata
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from afterstate.agents import files
+from afterstate.agents.config import Rate, checked
 from afterstate.agents.game2048.kernels import kernel
 from afterstate.agents.game2048.learning.runs import DEFAULT_RATES
 from afterstate.agents.game2048.learning.td import TOWARD_RANDOM, Update, update
@@ -43,9 +44,7 @@ class TableModel:
     def __init__(self, net: Network, rule: str = "tc", rate: float | None = None) -> None:
         if rule not in DEFAULT_RATES:
             raise ValueError(f"rule must be one of {listed(DEFAULT_RATES)}, got {shown(rule)}")
-        rate = DEFAULT_RATES[rule] if rate is None else rate
-        if type(rate) not in (int, float) or not 0 < rate <= 1:
-            raise ValueError(f"rate must be > 0 and <= 1, got {shown(rate)}")
+        rate = checked("rate", DEFAULT_RATES[rule] if rate is None else rate, Rate)
         check_full(net)
         self.network, self.size = net, net.size
         sums = np.zeros(2 * net.weights.size if rule == "tc" else 0, np.float32)

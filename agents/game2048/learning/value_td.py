@@ -40,6 +40,7 @@ from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
 from afterstate.agents import nets
+from afterstate.agents.config import current_names
 from afterstate.agents.game2048.learning import play_logs
 from afterstate.agents.game2048.learning.runs import ValueSettings
 from afterstate.agents.game2048.play import Games, play
@@ -321,7 +322,7 @@ class ValueLearner:
             OSError: a file cannot be written.
         """
         metadata: dict[str, Any] = {"n_moves": self.n_moves, "n_games": self.n_games}
-        metadata |= {"seconds": round(self.seconds, 1), "unit": self.settings.value_scale}
+        metadata |= {"seconds": round(self.seconds, 1), "value_scale": self.settings.value_scale}
         metadata |= {"learner": asdict(self.settings), "device": self._device.type}
         metadata |= {"seed": self._seed}
         others = {**self._games._asdict(), "chance": self._chance.get_state()}
@@ -343,8 +344,9 @@ class ValueLearner:
         """
         metadata, others = self.fitter.load(path)
         try:
-            if metadata["unit"] != self.settings.value_scale:
-                raise ValueError(f"its value_scale is {metadata['unit']}")
+            scale = current_names(metadata)["value_scale"]
+            if scale != self.settings.value_scale:
+                raise ValueError(f"its value_scale is {scale}")
             self._restore_games(others)
             self._restore_segment(others)
             if metadata["device"] == self._device.type:

@@ -46,7 +46,7 @@ from afterstate.agents.game2048.values.heuristic import (
     terms,
     value_of,
 )
-from afterstate.envs.game2048.rules import afterstates, check_words, largest, table
+from afterstate.envs.game2048.rules import afterstates, check_word, check_words, largest, table
 from afterstate.envs.messages import shown
 from afterstate.envs.words import Word, Words
 
@@ -388,7 +388,7 @@ class AlphaBetaAgent(Agent):
         Raises:
             ValueError: not a board word.
         """
-        word, search = self._word(board), self._search()
+        word, search = check_word(board, *self.size), self._search()
         if self.settings.depth is None:  # load the kernel before the clock starts
             search_to(word, 1, self._search())
         for depth in self._depths():
@@ -422,13 +422,6 @@ class AlphaBetaAgent(Agent):
         else:
             actions[:] = [max(0, self.search(word).action) for word in boards]
         return actions
-
-    def _word(self, board: Any) -> Word:
-        """Return a board word, checked."""
-        array = check_words(board, *self.size)
-        if array.ndim:
-            raise ValueError(f"board must be one word, got shape {array.shape}")
-        return np.uint64(array)
 
     def _search(self) -> Search:
         """Return a new search by the settings."""

@@ -46,7 +46,7 @@ from afterstate.agents.game2048.search.expectimax_search import (
 )
 from afterstate.agents.game2048.values.ntuple_network import Indices, Network, check_network
 from afterstate.envs.game2048.games import check_records
-from afterstate.envs.game2048.rules import check_words
+from afterstate.envs.game2048.rules import check_word, check_words
 from afterstate.envs.messages import shown
 from afterstate.envs.words import Words, whole
 
@@ -146,12 +146,12 @@ class ExpectimaxAgent(Agent):
 
     @property
     def n_searched(self) -> int:
-        """Return the number of afterstates before the last ply that were searched."""
+        """The number of afterstates before the last ply that were searched."""
         return sum(int(search.control[N_SEARCHED]) for search in self._searches)
 
     @property
     def n_found(self) -> int:
-        """Return the number of afterstates found in the transposition table instead of searched."""
+        """The number of afterstates found in the transposition table instead of searched."""
         return sum(int(search.control[N_FOUND]) for search in self._searches)
 
     def search(self, board: Any) -> SearchResult:
@@ -160,11 +160,9 @@ class ExpectimaxAgent(Agent):
         Raises:
             ValueError: not a board word.
         """
-        array = check_words(board, *self.size)
-        if array.ndim:
-            raise ValueError(f"board must be one word, got shape {array.shape}")
+        word = check_word(board, *self.size)
         values, searched, found = np.empty(4), self.n_searched, self.n_found
-        depth, cutoff = self._write_values(np.uint64(array), False, values)
+        depth, cutoff = self._write_values(word, False, values)
         action = int(values.argmax()) if np.isfinite(values).any() else -1
         counts = self.n_searched - searched, self.n_found - found
         return SearchResult(action, values, depth, cutoff, *counts)

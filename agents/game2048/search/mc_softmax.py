@@ -60,7 +60,7 @@ class Estimator(Protocol):
 
     @property
     def size(self) -> tuple[int, int]:
-        """Return rows and columns of the boards."""
+        """Rows and columns of the boards."""
         ...
 
     def estimate(self, boards: Words) -> npt.NDArray[np.floating[Any]]:
@@ -126,12 +126,12 @@ class MCSoftmaxAgent(Agent):
 
     @property
     def network(self) -> Network | Estimator:
-        """Return the value function."""
+        """The value function."""
         return self._net
 
     @property
     def settings(self) -> MCSoftmaxSettings:
-        """Return the settings, which are fixed because the trees depend on them."""
+        """The settings, which are fixed because the trees depend on them."""
         return self._settings
 
     def __getstate__(self) -> dict[str, Any]:

@@ -103,38 +103,38 @@ class Network(NamedTuple):
 
     @property
     def tuples(self) -> list[list[int]]:
-        """Return the cells of each tuple, numbered on 4x4 cells row by row."""
+        """The cells of each tuple, numbered on 4x4 cells row by row."""
         return [[cell for cell in range(16) if mask >> cell & 1] for mask in self.masks.tolist()]
 
     @property
     def stage_tiles(self) -> list[int]:
-        """Return the tiles, or sums of tiles, that begin a new stage."""
+        """The tiles, or sums of tiles, that begin a new stage."""
         begins: list[int] = _KEY_TILES[1:][np.diff(self.stages) > 0].tolist()
         return begins
 
     @property
     def n_stages(self) -> int:
-        """Return the number of stages."""
+        """The number of stages."""
         return 1 + len(self.stage_tiles)
 
     @property
     def n_entries(self) -> int:
-        """Return the number of entries that a board's value is the sum of."""
+        """The number of entries that a board's value is the sum of."""
         return self.symmetric * self.masks.size
 
     @property
     def n_weights(self) -> int:
-        """Return the number of weights in all stages, of a pruned network before pruning."""
+        """The number of weights in all stages, of a pruned network before pruning."""
         return self.n_weights_of_stage * self.n_stages
 
     @property
     def n_weights_of_stage(self) -> int:
-        """Return the number of weights of one stage."""
+        """The number of weights of one stage."""
         return sum(16 ** len(cells) for cells in self.tuples)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Return the arguments with which `network` makes such a network without weights."""
+        """The arguments with which `network` makes such a network without weights."""
         return {
             "tuples": self.tuples,
             "size": self.size,
@@ -147,12 +147,12 @@ class Network(NamedTuple):
 
     @property
     def is_pruned(self) -> bool:
-        """Return True if the network has few of its weights, and can play but not learn."""
+        """True if the network has few of its weights, and can play but not learn."""
         return self.blocks.size > 0
 
     @property
     def values(self) -> Weights:
-        """Return the weights as floats, of a pruned network those of its blocks."""
+        """The weights as floats, of a pruned network those of its blocks."""
         if self.is_pruned:
             return np.float32(self.step) * self.levels
         return np.float32(1 / FRACTION) * self.fixed if self.fixed.size else self.weights

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from afterstate.agents import nets
-from afterstate.agents.config import Positive, checked
+from afterstate.agents.config import Positive, checked, current_names
 from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.values.planes import N_PLANES, planes
 from afterstate.envs.game2048 import torch_rules
@@ -166,14 +166,13 @@ def outcomes(afters: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def scale_of(path: str | Path) -> float:
-    """Return the value scale in a file's metadata, named `unit` in earlier versions; 1 if none.
+    """Return the value scale in a file's metadata; 1 if there is none.
 
     Raises:
         OSError: the file cannot be read.
         ValueError: another program's file, a damaged one, or a scale that is not a number > 0.
     """
-    metadata = nets.metadata(path)
-    scale = metadata.get("value_scale", metadata.get("unit", 1.0))
+    scale = current_names(nets.metadata(path)).get("value_scale", 1.0)
     if type(scale) not in (int, float) or not 0 < scale <= sys.float_info.max:
         raise ValueError(f"{path}: value_scale must be a number of points > 0, got {shown(scale)}")
     return float(scale)

@@ -247,9 +247,8 @@ def hint_daihinmin(player: Any, seen: Game) -> Json:
         number = each.pop("action")
         each["text"] = cards.text(number) if n else plays.text(number)
     text, held = (cards.text(action), action) if n else (plays.text(action), plays.CARDS[action])
-    numbers = [card for card in range(cards.N_CARDS) if int(held) >> card & 1]
-    seconds = time.perf_counter() - start
-    return {"play": action, "text": text, "cards": numbers, "listed": listed, "seconds": seconds}
+    answer = {"play": action, "text": text, "cards": cards.numbers(held), "listed": listed}
+    return answer | {"seconds": time.perf_counter() - start}
 
 
 def _ranked(player: Any, seen: Game, n: int = 8) -> list[Json]:

@@ -56,11 +56,8 @@ class Lines:
 
     def _follow(self, path: Path, file: IO[bytes]) -> IO[bytes]:
         """Return the file, or a new one if there is no longer this one at its path."""
-        try:
-            if os.path.samestat(os.stat(path), os.fstat(file.fileno())):
-                return file
-        except FileNotFoundError:
-            pass
+        if durable_files.is_at(path, os.fstat(file.fileno())):
+            return file
         LOGGER.warning("%s was removed or replaced: later lines are written to a new file", path)
         file.close()
         return self._opened(path)

@@ -53,7 +53,7 @@ class Stream(asyncio.StreamReader):
 
     @property
     def ended(self) -> bool:
-        """Return True if it will send nothing more; what it sent before may still be unread."""
+        """True if it will send nothing more; what it sent before may still be unread."""
         return self._end.is_set()
 
     async def stays(self, seconds: float) -> bool:

@@ -244,7 +244,7 @@ def test_a_run_writes_its_learner_and_its_rows(
     assert loaded.act(boards).tolist() == expected.model.player().act(boards).tolist()
     if settings is NEURAL:
         metadata = nets.metadata(place / player)
-        assert (metadata["unit"], metadata["learner"]) == (SCALE, asdict(expected.settings))
+        assert (metadata["value_scale"], metadata["learner"]) == (SCALE, asdict(expected.settings))
 
 
 @pytest.mark.slow
