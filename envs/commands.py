@@ -453,11 +453,10 @@ def missing(error: Exception) -> str:
     """Return how to install a package that an import did not find; an empty text if unknown."""
     if not isinstance(error, ModuleNotFoundError):
         return ""
-    package = (error.name or "").partition(".")[0]
-    extras = [extra for extra, packages in EXTRAS.items() if package in packages]
+    extras = [extra for extra, packages in EXTRAS.items() if error.name in packages]
     if not extras:
         return ""
-    return f'this needs {package}: pip install "afterstate[{extras[0]}]"'
+    return f'this needs {error.name}: pip install "afterstate[{extras[0]}]"'
 
 
 def fail(error: object, code: int = 2) -> NoReturn:

@@ -16,7 +16,7 @@ from afterstate.commands.options import Watch
 from afterstate.commands.seats import fill, game_of, move_2048, player_2048, table
 from afterstate.envs import durable_files, pictures
 from afterstate.envs.daihinmin.uecda.settings import N_SEATS
-from afterstate.envs.messages import listed, shown
+from afterstate.envs.messages import listed, named, shown
 from afterstate.envs.signals import sigterm_raises
 from afterstate.envs.words import check_seed
 
@@ -119,8 +119,11 @@ def _check(options: Watch) -> None:
     check_seed(options.seed, optional=False)
     if options.speed != 0 and not 0.01 <= options.speed <= 1000:
         raise ValueError(f"speed must be 0 or in 0.01..1000 moves per second, got {options.speed}")
-    if options.until is not None and options.until not in [1 << n for n in range(2, 18)]:
-        raise ValueError(f"until must be a tile from 4 to 131072, got {options.until}")
+    if options.until is not None:
+        from afterstate.envs.game2048.rules import check_tile
+
+        with named("until"):
+            check_tile(options.until)
     if not 1 <= options.last <= MOST_PICTURES:
         raise ValueError(f"last must be in 1..{MOST_PICTURES}, got {options.last}")
     if options.moves is not None and options.moves < 0:

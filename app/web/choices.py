@@ -21,6 +21,11 @@ Spec = dict[str, Any]
 """A player as `{"name": ..., "settings": {...}}`."""
 
 
+SCORE, REWARD = "expected score to come", "reward"
+_IN_POINTS = (SCORE, REWARD)
+"""Meanings of values that are points of 2048, shown without decimals."""
+
+
 class Setting(NamedTuple):
     """A setting of a player: a number within bounds, or one of some values with their labels."""
 
@@ -33,7 +38,8 @@ class Setting(NamedTuple):
 
     def as_json(self) -> dict[str, Any]:
         """Return the setting as the page shows it."""
-        return self._asdict() | {"choices": dict(self.choices)}
+        step = 1 if isinstance(self.default, int) else "any"
+        return self._asdict() | {"choices": dict(self.choices), "step": step}
 
 
 class Choice(NamedTuple):
@@ -44,7 +50,7 @@ class Choice(NamedTuple):
     settings: tuple[Setting, ...] = ()
     player: str = ""  # of `agents.make`; by default the name
     fixed: Mapping[str, Any] = MappingProxyType({})  # settings that visitors do not choose
-    values: str = "expected score to come"  # the meaning of the values of moves in a hint
+    values: str = SCORE  # the meaning of the values of moves in a hint
 
     @property
     def made(self) -> str:
@@ -63,6 +69,7 @@ class Choice(NamedTuple):
             "label": self.label,
             "made": self.made,
             "values": self.values,
+            "digits": 0 if self.values in _IN_POINTS else 3,
             "needs_torch": self.needs_torch,
             "settings": [setting.as_json() for setting in self.settings],
         }
@@ -129,7 +136,7 @@ CHOICES: dict[str, tuple[Choice, ...]] = {
                 ("dqn", "DQN", {"algorithm": "dqn"}, "softmax of the action values"),
             )
         ),
-        Choice("reward", "Largest reward", values="reward"),
+        Choice("reward", "Largest reward", values=REWARD),
         Choice("random", "Random"),
     ),
     "daihinmin": (

@@ -93,7 +93,7 @@ def played(game: str, name: str, first: int, folder: Path = FOLDER) -> Json:
     each, packed = _entries(game)[name].rows_each, _rows(game, name, folder)
     seeds = list(packed)[first // each : (first + SHOWN) // each + 1]
     part = [row for seed in seeds for row in _unpacked(packed[seed])][first % each :]
-    return {"n": each * len(packed), "rows": part[:SHOWN]}
+    return {"n": each * len(packed), "rows": part[:SHOWN], "shown": SHOWN}
 
 
 def match(name: str, seed: int, number: int, folder: Path = FOLDER) -> Match:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
 from afterstate.envs.daihinmin.cards import N_CARDS
 from afterstate.envs.daihinmin.plays import N_PLAYS
 from afterstate.envs.daihinmin.rules import N_PLAYERS
-from afterstate.envs.messages import shown
+from afterstate.envs.game2048.rules import check_tile
 from afterstate.web import choices
 from afterstate.web.choices import Spec
 from afterstate.web.game_2048 import Board, Seed
@@ -19,8 +19,6 @@ from afterstate.web.thinking.pool import Refusal
 
 MAX_MOVES = 2000
 """Moves of 2048 that one request may ask for."""
-
-_TILES = tuple(1 << n for n in range(2, 18))
 
 Card = Annotated[int, Field(ge=0, lt=N_CARDS)]
 
@@ -86,12 +84,7 @@ class Run(Turn):
 
     player: Player
     moves: Annotated[int, Field(ge=1, le=MAX_MOVES)] = 1
-    until: Annotated[int, Field()] | None = None
-
-    def check(self) -> None:
-        """Raise Refusal unless `until` is a tile."""
-        if self.until is not None and self.until not in _TILES:
-            raise Refusal(422, f"until must be a tile from 4 to 131072, got {shown(self.until)}")
+    until: Annotated[int, AfterValidator(check_tile)] | None = None
 
 
 class NewMatch(Start):

@@ -67,11 +67,11 @@ def _common(rows: Sequence[Row]) -> tuple[str, str, str, int, int]:
     return row["game"], row["name"], " and ".join(machines), row["at_once"], len(rows)
 
 
-def interval(values: npt.NDArray[np.float64], of: Any) -> tuple[float, float]:
+def interval(values: npt.NDArray[np.float64], statistic: Any) -> tuple[float, float]:
     """Return the 95% interval of a statistic, by bootstrap; nan for a single value."""
     if len(values) < 2:
         return np.nan, np.nan
-    result = bootstrap((values,), of, batch=500, method="percentile", random_state=1)
+    result = bootstrap((values,), statistic, batch=500, method="percentile", random_state=1)
     low, high = result.confidence_interval
     return float(low), float(high)
 

@@ -37,7 +37,8 @@ from afterstate.envs.words import Words, next_random, whole
 CLASS_VALUES = (9.72, 7.23, 3.66, 1.44, 0.0)
 """Value of each finishing place among good players, far from the next class reset: its points and
 the points that its class brings in the following games, from daifugo to daihinmin, less those of
-daihinmin. (The points alone would be 4, 3, 2, 1, 0.)"""
+daihinmin. (The points alone would be 4, 3, 2, 1, 0.) By the places of the games in
+`agents.daihinmin.afterstates.class_values.TRANSITIONS` they are the same within 0.1."""
 
 
 def new_match(seed: Any = 0, options: Options | None = None) -> Game:

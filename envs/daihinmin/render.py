@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from afterstate.envs.daihinmin import cards, plays
-from afterstate.envs.daihinmin.arguments import check_fields, check_names
+from afterstate.envs.daihinmin.arguments import AGENTS, check_fields, check_names
 from afterstate.envs.daihinmin.cards import JOKER, RANKS, numbers
 from afterstate.envs.daihinmin.rules import (
     N_PLAYERS,
@@ -48,8 +48,6 @@ if TYPE_CHECKING:
 
 CLASSES = ("daifugo", "fugo", "heimin", "hinmin", "daihinmin")
 """Names of the classes, 0 to 4."""
-NAMES = tuple(f"player_{number}" for number in range(N_PLAYERS))
-"""Default names of the players, by number."""
 PLACES = ("1st", "2nd", "3rd", "4th", "5th")
 """Names of the finishing places, 0 to 4."""
 
@@ -77,7 +75,7 @@ class _Seat(NamedTuple):
     """A player in a picture."""
 
     name: str
-    rank: str  # class, "" if there are none
+    class_name: str  # "" if there are no classes
     points: int  # in the match
     left: int
     status: str  # place, "passed", or ""
@@ -86,7 +84,7 @@ class _Seat(NamedTuple):
     last: str  # last play or pass in this trick, or ""
 
 
-def ansi(game: Game, names: Sequence[str] = NAMES) -> str:
+def ansi(game: Game, names: Sequence[str] = AGENTS) -> str:
     """Return the table as text, at most 80 columns wide if names have at most 9 letters.
 
     Players are listed in the order of play, with `>` before the one in turn; `??` is an unknown
@@ -107,7 +105,7 @@ def ansi(game: Game, names: Sequence[str] = NAMES) -> str:
     return "\n".join([_heading(game), f"field  {_field_text(game, names)}", heading, *rows, *last])
 
 
-def rgb_array(game: Game, names: Sequence[str] = NAMES) -> Pixels:
+def rgb_array(game: Game, names: Sequence[str] = AGENTS) -> Pixels:
     """Return the table as a new picture `uint8[640, 960, 3]`.
 
     Args:
@@ -144,7 +142,7 @@ def _seats(game: Game, names: Sequence[str]) -> list[_Seat]:
     return [
         _Seat(
             name=names[player],
-            rank=CLASSES[game["classes"][player]] if game["classes"][player] >= 0 else "",
+            class_name=CLASSES[game["classes"][player]] if game["classes"][player] >= 0 else "",
             points=int(game["points"][player]),
             left=int(game["left"][player]),
             status=_status(game, player),
@@ -183,7 +181,7 @@ def _status(game: Game, player: int) -> str:
     return "passed" if int(game["passed"]) >> player & 1 else ""
 
 
-def history(game: Game, names: Sequence[str] = NAMES) -> list[str]:
+def history(game: Game, names: Sequence[str] = AGENTS) -> list[str]:
     """Return all plays and passes so far, each as the player's name and the play in notation.
 
     Args:
@@ -253,7 +251,7 @@ def _row(seat: _Seat) -> str:
     hidden = seat.left - cards.count(seat.shown)
     hand = " ".join([*cards.text(seat.shown).split(), *["??"] * hidden])
     mark = ">" if seat.in_turn else " "
-    line = f"{mark} {seat.name:9}  {seat.rank:9}  {seat.left:5}  {seat.status:6}  {hand}"
+    line = f"{mark} {seat.name:9}  {seat.class_name:9}  {seat.left:5}  {seat.status:6}  {hand}"
     return line.rstrip()
 
 
@@ -283,7 +281,7 @@ def _draw_plate(image: Image.Image, seat: _Seat, x: int, y: int) -> None:
     image.paste(sprite, (left, y), sprite)
     _write(image, (left + 14, middle), seat.name, 17, _INK, "lm")
     points = f"{seat.points} point{'s' * (seat.points != 1)}"
-    _write(image, (x + 30, middle), ", ".join(filter(None, (seat.rank, points))), 15, _RANK)
+    _write(image, (x + 30, middle), ", ".join(filter(None, (seat.class_name, points))), 15, _RANK)
     count = str(seat.left) if passed or not seat.status else seat.status
     _write(image, (left + width - 14, middle), count, 17, _INK, "rm")
 

@@ -57,7 +57,7 @@ _12, _16, _24, _32 = (_word(n) for n in (12, 16, 24, 32))
 def slide(line: Cells, top: int) -> int:
     """Slide one line of exponents toward its first cell, in place; return the reward.
 
-    Equal neighbours merge, those at the far end first, and a merged tile does not merge again in
+    Equal neighbors merge, those at the far end first, and a merged tile does not merge again in
     the same move. Two tiles of exponent `top` merge into one of exponent `top`.
     """
     placed, reward = 0, 0
@@ -483,6 +483,13 @@ def check_words(words: Any, rows: int, cols: int) -> Words:
     if (boards & np.uint64(~(15 * field(rows, cols)) & (1 << 64) - 1)).any():
         raise ValueError(f"a board must have no tiles outside its {rows} rows and {cols} columns")
     return boards
+
+
+def check_tile(tile: Any) -> int:
+    """Return a tile that moves make; raise ValueError if it is none."""
+    if whole(tile) not in [1 << exponent for exponent in range(2, MAX_EXPONENT + 1)]:
+        raise ValueError(f"a tile must be one from 4 to 131072, got {shown(tile)}")
+    return int(tile)
 
 
 def check_word(board: Any, rows: int, cols: int) -> np.uint64:

@@ -1,7 +1,7 @@
 """Pruned networks: the few weights that play uses most, in blocks of 128.
 
 `afterstate prune` keeps some percent of a network's weights, as *levels*: integers of 16 bits, in
-steps of some points. In memory each table is cut into blocks of 128 neighbours, and the blocks in
+steps of some points. In memory each table is cut into blocks of 128 neighbors, and the blocks in
 which any weight was kept are stored whole; the place of each block is in a list of its own, 0 for
 those without, whose weights are all 0. With promotion, a block of a later stage without weights of
 its own is the one of the stage before, and the others have its weights where they have none of

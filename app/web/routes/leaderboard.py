@@ -25,7 +25,7 @@ def table(game: GameName) -> Json:
 
 @router.get("/{game}/rows")
 def played(game: GameName, name: str, first: Annotated[int, Query(ge=0, le=10**6)] = 0) -> Json:
-    """Return 30 rows of a player, from `first` on."""
+    """Return some rows of a player, from `first` on."""
     with missing_rows(name):
         return leaderboard.played(game, name, first)
 

@@ -15,21 +15,20 @@ export function analysis(hint, player) {
       el("strong", {}, NAMES[hint.action]),
       ` (${number(hint.seconds * 1000, 1)} ms)`,
     ),
-    moves(hint, player.values),
+    moves(hint, player),
   ];
   const counts = Object.entries(hint.counts || {});
   if (counts.length)
     nodes.push(el("p", { className: "dim" }, counts.map(([name, n]) => `${number(n)} ${name}`).join(", ")));
   if (hint.line) nodes.push(line(hint));
-  if (hint.outcomes) nodes.push(outcomes(hint, digitsOf(player.values)));
+  if (hint.outcomes) nodes.push(outcomes(hint, player.digits));
   if (hint.tree) nodes.push(el("h3", {}, "Tree"), scroll("Tree", tree(hint)));
   if (SEES[player.made]) nodes.push(el("h3", {}, "What the network sees"), planes(hint.seen));
   return nodes;
 }
 
-function moves(hint, name) {
+function moves(hint, { values: name, digits }) {
   const shown = hint.values || hint.probabilities || [];
-  const digits = digitsOf(name);
   const legal = shown.filter((each) => each != null);
   const [low, high] = [Math.min(...legal), Math.max(...legal)];
   const isShare = Boolean(hint.probabilities);
@@ -62,11 +61,6 @@ function moves(hint, name) {
   heads.push(isShare ? "from 0 to 1" : "from worst to best");
   if (!shown.length) return el("p", { className: "dim" }, "This player gives no values.");
   return scroll("Values of the moves", tableOf(heads, rows));
-}
-
-// Digits of values, which are points or small numbers.
-function digitsOf(name) {
-  return name === "reward" || name.startsWith("expected") ? 0 : 3;
 }
 
 function line(hint) {

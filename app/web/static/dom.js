@@ -236,7 +236,7 @@ export class PlayerChoice {
             type: "number",
             min: each.low,
             max: each.high,
-            step: Number.isInteger(each.default) && each.name !== "temperature" ? 1 : "any",
+            step: each.step,
           });
       input.value = value;
       input.addEventListener("change", () => this.save());

@@ -37,6 +37,7 @@ const KEYS = {
   a: 3,
   h: 3,
 };
+const MAX_MOVES = 2000; // of one request
 const ARROWS = ["↑", "→", "↓", "←"];
 const BATCH_MS = 120; // at full speed, moves of about this time come together
 
@@ -432,7 +433,8 @@ class Game {
     while (this.running === me && !this.state.over && !isReached()) {
       const start = performance.now();
       const drawn = ["random", "reward"].includes(this.choice.player.name); // draws from one stream
-      this.rest ||= await this.request(drawn && this.expected != null ? 2000 : this.delay > 100 ? 1 : batch);
+      const n = drawn && this.expected != null ? MAX_MOVES : this.delay > 100 ? 1 : batch;
+      this.rest ||= await this.request(n);
       if (!this.rest) {
         await this.reload();
         break;

@@ -183,8 +183,10 @@ class Leaderboard {
     const more = el(
       "div",
       { className: "row" },
-      button("Earlier", () => this.open(result, Math.max(0, first - 30)), { disabled: first === 0 }),
-      button("Later", () => this.open(result, first + 30), { disabled: first + 30 >= part.n }),
+      button("Earlier", () => this.open(result, Math.max(0, first - part.shown)), { disabled: first === 0 }),
+      button("Later", () => this.open(result, first + part.shown), {
+        disabled: first + part.shown >= part.n,
+      }),
       `games ${number(first + 1)} to ${number(first + part.rows.length)} of ${number(part.n)}`,
     );
     const note = result.player

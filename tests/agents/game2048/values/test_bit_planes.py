@@ -96,7 +96,7 @@ def test_z_order_lists_every_entry_once(n_cells: int) -> None:
         assert places[index] == entry([index >> 4 * cell & 15 for cell in range(n_cells)])
 
 
-def test_16_neighbours_are_the_boards_that_differ_by_one_in_four_cells() -> None:
+def test_16_neighbors_are_the_boards_that_differ_by_one_in_four_cells() -> None:
     """Exponents 2k and 2k + 1 of the first four cells, all others equal."""
     first = entry([2, 6, 0, 4, 9, 11])
     steps = itertools.product((0, 1), repeat=4)
