@@ -130,8 +130,18 @@ def test_the_commands_need_the_extra_examples_and_no_torch() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("package", ["matplotlib", "scipy"])
 def test_a_missing_package_of_the_commands_is_named_with_the_extra_examples(package: str) -> None:
-    code = f"import sys; sys.modules[{package!r}] = None; from afterstate.__main__ import main;"
-    code += "main(['leaderboard', 'report'])"
+    code = f"""
+import sys
+
+class Without:
+    def find_spec(self, name, *_):
+        if name == {package!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Without())
+from afterstate.__main__ import main
+main(["leaderboard", "report"])
+"""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 2
     assert f'error: this needs {package}: pip install "afterstate[examples]"\n' in done.stderr
