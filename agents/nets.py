@@ -14,6 +14,7 @@ import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from inspect import Parameter, signature
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -261,6 +262,19 @@ def seeded(seed: int | None) -> Iterator[None]:
     with torch.random.fork_rng():
         torch.manual_seed((seed or 0) % 2**63)
         yield
+
+
+def checked_outputs(outputs: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Return the outputs of a network; raise ValueError if they have another shape."""
+    if outputs.shape != shape:
+        raise ValueError(f"net must return {list(shape)} values, got {list(outputs.shape)}")
+    return outputs
+
+
+def device_of(net: nn.Module) -> torch.device:
+    """Return the device of a network's first parameter or buffer, the CPU if it has neither."""
+    tensor = next(chain(net.parameters(), net.buffers()), None)
+    return torch.device("cpu") if tensor is None else tensor.device
 
 
 def in_float32(layers: nn.Module, inputs: Tensor) -> Tensor:

@@ -447,9 +447,13 @@ def settings_of(pairs: Iterable[str]) -> dict[str, Any]:
 
 
 def _setting(text: str) -> Any:
-    """Return a number, true, false or null as in JSON, or the text with `~` as the home folder."""
+    """Return a number, true, false or null as in JSON or Python, or the text.
+
+    A text has `~` as the home folder; `none` is null, as in other options.
+    """
     from afterstate.envs import json_files
 
+    text = {"True": "true", "False": "false", "None": "null", "none": "null"}.get(text, text)
     is_written_otherwise = {*"eE_"} & {*text}  # than JSON has integers, such as 1e3
     for read in [whole_number] * bool(is_written_otherwise) + [json_files.parse]:
         try:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Protocol
 
 from pydantic import AfterValidator
 
-from afterstate.agents.config import Count, Positive, settings
+from afterstate.agents.config import Count, NonNegative, Positive, checked, settings
 from afterstate.agents.training.folder import RunFolder
 from afterstate.envs import durable_files, json_files
 from afterstate.envs.messages import shown
@@ -511,13 +511,15 @@ def train(
         The reports.
 
     Raises:
-        ValueError: neither `n_moves` nor `seconds` is given, or not a whole number of moves.
+        ValueError: neither `n_moves` nor `seconds` is given, or a wrong value of an argument.
         OSError: `save_to` cannot be written; this is checked before training.
     """
     if n_moves is None and seconds is None:
         raise ValueError("train needs n_moves or seconds, or it would never end")
     end = None if n_moves is None else learner.n_moves + whole_moves(n_moves, least=0)
-    every = None if evaluate_every is None else whole_moves(evaluate_every)
+    every = None if evaluate_every is None else whole_moves(evaluate_every, name="evaluate_every")
+    seconds = checked("seconds", seconds, NonNegative | None)
+    save_every = checked("save_every", save_every, NonNegative | None)
     if save_to is not None:
         durable_files.check_writable(save_to)
     training, reports = MoveTraining(learner, save_to), list[Progress]()
@@ -536,7 +538,7 @@ def train(
     return reports
 
 
-def whole_moves(n_moves: float, least: int = 1) -> int:
+def whole_moves(n_moves: float, least: int = 1, name: str = "n_moves") -> int:
     """Return a number of moves, which may be a whole float such as 5e7.
 
     Raises:
@@ -544,21 +546,35 @@ def whole_moves(n_moves: float, least: int = 1) -> int:
     """
     is_number = isinstance(n_moves, Real)
     if not is_number or not least <= n_moves < 2**63 or n_moves != int(n_moves):
-        raise ValueError(f"n_moves must be a whole number >= {least}, got {shown(n_moves)}")
+        raise ValueError(f"{name} must be a whole number >= {least}, got {shown(n_moves)}")
     return int(n_moves)
 
 
+_STUDENT = (
+    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
+    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
+    *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
+)
+"""Quantiles of Student's distribution for 95%, by degrees of freedom from 1 on."""
+
+
 def half_interval(values: npt.ArrayLike) -> float:
-    """Return half of the 95% interval of the mean of values (normal); nan for a single value."""
+    """Return half of the 95% interval of the mean of values; nan for a single value.
+
+    Up to 31 values it is Student's, for more of them the normal one.
+    """
     import numpy as np
 
     sample = np.asarray(values, dtype=np.float64)
     n = len(sample)
-    return 1.96 * float(sample.std(ddof=1)) / n**0.5 if n > 1 else math.nan
+    if n < 2:
+        return math.nan
+    quantile = _STUDENT[n - 2] if n - 2 < len(_STUDENT) else 1.96
+    return quantile * float(sample.std(ddof=1)) / n**0.5
 
 
 def summary(games: Games) -> dict[str, Any]:
-    """Return the mean score of games with its 95% interval (normal), and the reach rates of tiles.
+    """Return the mean score of games with its 95% interval, and the reach rates of tiles.
 
     The interval of a single game is None.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from statistics import mean
 from typing import Any
@@ -13,6 +14,7 @@ from afterstate.agents.training.run import half_interval, summary
 from afterstate.agents.training.tables import aligned
 from afterstate.commands.options import Eval
 from afterstate.commands.seats import (
+    check_players,
     fill,
     game_of,
     move_once,
@@ -43,7 +45,7 @@ def run(options: Eval) -> int:
         raise ValueError(f"games must be in 1..{MAX_GAMES:,}, got {options.games:,}")
     check_seed(options.seed, optional=False)
     evaluate: Callable[[str, Eval], dict[str, Any]]
-    if game_of(options.players) == "2048":
+    if _game(options) == "2048":
         _check_2048(options)
         evaluate, table = _score, _scores
     else:
@@ -53,6 +55,15 @@ def run(options: Eval) -> int:
         results.append({"player": name, "seed": options.seed, **evaluate(name, options)})
     print(json.dumps(results, indent=1) if options.json else table(results))
     return 0
+
+
+def _game(options: Eval) -> str:
+    """Return the game of the players; with opponents `random` is the player of Daihinmin."""
+    if options.opponents:
+        with suppress(ValueError):
+            check_players(options.players, "daihinmin")
+            return "daihinmin"
+    return game_of(options.players)
 
 
 def _check_2048(options: Eval) -> None:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
-from inspect import signature
+from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,10 +44,12 @@ def find(name: str, seed: int | None = None) -> Any:
     path, *pairs = name_and_pairs(name)
     make, settings = factory(path), settings_of(pairs)
     try:
-        names = list(signature(make).parameters)
+        parameters = signature(make).parameters.values()
     except ValueError as error:  # of a type that is built in
         raise ValueError(f"{path} must return a player, got {shown(make)}") from error
-    check_names(path, settings, names)
+    names = [each.name for each in parameters]
+    if not any(each.kind is Parameter.VAR_KEYWORD for each in parameters):
+        check_names(path, settings, names)
     settings = ({"seed": seed} if seed is not None and "seed" in names else {}) | settings
     with named(path):
         player = _made(make, settings)

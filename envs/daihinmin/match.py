@@ -52,11 +52,10 @@ def new_match(seed: Any = 0, options: Options | None = None) -> Game:
     Raises:
         ValueError: a wrong seed or option.
     """
-    options = Options() if options is None else options
+    options = Options() if options is None else _checked(options)
     number = whole(seed)
     if number is None:
         raise ValueError(f"seed must be an integer, got {shown(seed)}")
-    _check(options)
     match: Game = np.zeros(1, GAME)[0]
     match["seed"] = number % 2**64
     match["viewer"] = match["turn"] = match["starter"] = match["classes"] = -1
@@ -67,8 +66,14 @@ def new_match(seed: Any = 0, options: Options | None = None) -> Game:
     return match
 
 
-def _check(options: Any) -> None:
-    """Raise ValueError unless these are options of the rules."""
+def _checked(options: Any) -> Options:
+    """Return options of the rules, which may be a list of them all, as JSON has a record.
+
+    Raises:
+        ValueError: they are none.
+    """
+    if isinstance(options, list) and len(options) == len(Options._fields):
+        options = Options(*options)
     if not isinstance(options, Options):
         raise ValueError(f"rules must be an `Options` record, got {shown(options)}")
     for name, value in zip(options._fields[:-3], options[:-3], strict=True):
@@ -80,6 +85,7 @@ def _check(options: Any) -> None:
             "reseat_every and class_reset_every must be integers >= 0, and idle_limit in 1..20, "
             f"got {shown(options)}"
         )
+    return options
 
 
 def options_of(game: Game) -> Options:

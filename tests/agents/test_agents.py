@@ -252,7 +252,7 @@ def test_a_player_is_found_by_its_name_and_settings(tmp_path: Path) -> None:
     [
         *(("3", 3), ("-1", -1), ("0.5", 0.5), ("1e-3", 1e-3)),
         *(("true", True), ("false", False), ("null", None)),
-        *(("a/b.npz", "a/b.npz"), ("None", "None"), ("a=b", "a=b"), ("007", "007")),
+        *(("a/b.npz", "a/b.npz"), ("None", None), ("a=b", "a=b"), ("007", "007")),
         *(("[2,3]", [2, 3]), ("~/a.npz", str(Path.home() / "a.npz"))),
     ],
 )

@@ -504,6 +504,8 @@ def test_your_own_player_is_named_by_module_and_factory(
 from afterstate.agents.game2048.simple import RewardAgent
 def lucky(seed=0, size=(4, 4)):
     return RewardAgent(seed=seed, size=size)
+def takes_any(**settings):
+    return lucky(**settings)
 def needs(what):
     return what
 nothing = 3
@@ -513,6 +515,8 @@ nothing = 3
     words += ["eval", "own:lucky", "reward", "--games", "3", "--json"]
     own, ours = json.loads(subprocess.check_output(words))
     assert own["mean"] == ours["mean"]
+    words[words.index("own:lucky")] = "own:takes_any,seed=5"
+    assert len(json.loads(subprocess.check_output(words))) == 2
     for player, message in {
         "own:nothing": "own has no function or class 'nothing'",
         "own:missing": "own has no function or class 'missing'",

@@ -274,6 +274,17 @@ def test_defaults_are_shown_as_they_can_be_given(default: Any, text: str) -> Non
     assert default_text(default) == str(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        *((text, None) for text in ("none", "None", "null")),
+        *(("True", True), ("true", True), ("False", False)),
+    ],
+)
+def test_settings_of_players_have_python_s_and_json_s_words(text: str, value: Any) -> None:
+    assert settings_of([f"name={text}"]) == {"name": value}
+
+
 def test_settings_of_players_have_numbers_in_several_forms() -> None:
     given = settings_of(["a=1e3", "b=1_000", "c=1.5", "d=007", "e=x_1", "f=1e-3", "g=true"])
     assert [*given.values()] == [1000, 1000, 1.5, "007", "x_1", 0.001, True]

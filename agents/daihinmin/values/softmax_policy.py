@@ -29,6 +29,7 @@ from afterstate.agents.daihinmin.values.features import (
     describe_gifts,
     list_options,
 )
+from afterstate.agents.locks import Lock
 from afterstate.envs.daihinmin.players import CheckedPlayer
 from afterstate.envs.daihinmin.plays import N_PLAYS, Numbers
 from afterstate.envs.daihinmin.rules import Game, GameType, draw, list_gifts
@@ -229,15 +230,19 @@ class PolicyAgent(CheckedPlayer):
         self._weights = self.policy.weights.reshape(-1)
         self._temperature = max(temperature, 1e-9)
         self._generator = np.random.default_rng(seed)
-        self._workspace = new_workspace()
+        self._workspace, self._lock = new_workspace(), Lock()
 
     def _choose(self, view: Game) -> int:
         """Return a play drawn by the policy."""
-        return self._draw(weigh_options(view, self._weights, self._temperature, self._workspace))
+        with self._lock:
+            n = weigh_options(view, self._weights, self._temperature, self._workspace)
+            return self._draw(n)
 
     def _give(self, view: Game, n: int) -> int:
         """Return a gift drawn by the policy."""
-        return self._draw(weigh_gifts(view, self._weights, self._temperature, self._workspace))
+        with self._lock:
+            n = weigh_gifts(view, self._weights, self._temperature, self._workspace)
+            return self._draw(n)
 
     def _draw(self, n: int) -> int:
         """Return one of `n` weighed options, drawn by their probabilities."""

@@ -136,6 +136,8 @@ class NTupleLearner:
 
     def _checked(self, settings: NTupleSettings) -> NTupleSettings:
         """Return the settings if they fit the network."""
+        if not isinstance(settings, NTupleSettings):
+            raise ValueError(f"settings must be NTupleSettings, got {shown(settings)}")
         for name in ("carousel", "within_stage"):
             if getattr(settings, name) and not self.network.stage_tiles:
                 raise ValueError(f"{name} needs a network with more than one stage")
@@ -238,7 +240,8 @@ class NTupleLearner:
 
         Raises:
             ValueError: the other learner has another rule, or a network that differs in more than
-                its stages and further tuples; or weights are promoted or fixed-point.
+                its stages and further tuples; or weights are promoted or fixed-point; or no stage
+                is taken.
         """
         mine, its = (pack_network(learner.network)[0] for learner in (self, other))
         first_tuples = mine["tuples"][: len(its["tuples"])]
@@ -249,11 +252,16 @@ class NTupleLearner:
             )
         if mine["promote"] or mine["fixed_point"]:
             raise ValueError("start needs weights that are neither promoted nor fixed-point")
-        for stage, tiles in enumerate(stage_begins(self.network)):
-            if begin <= tiles and (end is None or tiles < end):
-                if weights:
-                    self._start_weights(stage, tiles, other)
-                self._start_pool(stage, tiles, other)
+        begins = stage_begins(self.network)
+        taken = [tiles for tiles in begins if begin <= tiles and (end is None or tiles < end)]
+        if not taken:
+            below = "" if end is None else f" and below {end}"
+            raise ValueError(f"start: no stage begins from {begin} on{below}: they are {begins}")
+        for tiles in taken:
+            stage = begins.index(tiles)
+            if weights:
+                self._start_weights(stage, tiles, other)
+            self._start_pool(stage, tiles, other)
 
     def _start_weights(self, stage: int, tiles: int, other: NTupleLearner) -> None:
         """Take over the weights and sums of a stage, which begins with these tiles."""

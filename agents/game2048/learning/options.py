@@ -49,7 +49,7 @@ class Log:
 
     def __post_init__(self) -> None:
         if (self.games is None) == (self.moves is None):
-            raise ValueError("one of --games and --moves must be given, to say when to stop")
+            raise ValueError("either games or moves must be given, not both: they say when to stop")
         if self.log.suffix != ".npy":
             raise ValueError(f"log must end in .npy, got {str(self.log)!r}")
 

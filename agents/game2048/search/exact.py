@@ -34,11 +34,11 @@ from afterstate.envs.game2048.rules import (
     afterstates,
     canonical,
     cells,
-    check_size,
     check_words,
     field,
     legal,
     occupied,
+    size_of,
     symmetries,
     table,
     to_text,
@@ -305,7 +305,7 @@ def _check_cells(size: tuple[int, ...], most: int, why: str) -> tuple[int, int]:
     Raises:
         ValueError: a wrong size, or too many cells.
     """
-    rows, cols = check_size(*size)
+    rows, cols = size_of(size)
     if rows * cols > most:
         raise ValueError(f"size must have at most {most} cells, got {rows}x{cols}: {why}")
     return rows, cols

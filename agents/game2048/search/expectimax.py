@@ -45,6 +45,7 @@ from afterstate.agents.game2048.search.expectimax_search import (
     sharing_table,
 )
 from afterstate.agents.game2048.values.ntuple_network import Indices, Network, check_network
+from afterstate.agents.locks import Lock
 from afterstate.envs.game2048.games import check_records
 from afterstate.envs.game2048.rules import check_word, check_words
 from afterstate.envs.messages import shown
@@ -136,6 +137,7 @@ class ExpectimaxAgent(Agent):
         self._search = new_search(self.cutoff or 0.0, self.table_bits, self.extend)
         self._searches = sharing_table(self._search, self.threads)
         self._deepening = self._steps() if is_limited else np.empty((0, 2))
+        self._lock = Lock()
 
     def _steps(self) -> Values:
         """Return the depths and cutoffs of iterative deepening."""
@@ -161,10 +163,12 @@ class ExpectimaxAgent(Agent):
             ValueError: not a board word.
         """
         word = check_word(board, *self.size)
-        values, searched, found = np.empty(4), self.n_searched, self.n_found
-        depth, cutoff = self._write_values(word, False, values)
+        values = np.empty(4)
+        with self._lock:
+            searched, found = self.n_searched, self.n_found
+            depth, cutoff = self._write_values(word, False, values)
+            counts = self.n_searched - searched, self.n_found - found
         action = int(values.argmax()) if np.isfinite(values).any() else -1
-        counts = self.n_searched - searched, self.n_found - found
         return SearchResult(action, values, depth, cutoff, *counts)
 
     def evaluate(self, boards: Any) -> Values:
@@ -198,17 +202,19 @@ class ExpectimaxAgent(Agent):
         is_compiled = self.seconds is None and self.threads == 1
         if is_compiled and type(self)._act is ExpectimaxAgent._act:
             limit = self._deepening, self.nodes or 0
-            finish_games(self.network, self._search, *limit, records, n_moves, self.depth)
+            with self._lock:
+                finish_games(self.network, self._search, *limit, records, n_moves, self.depth)
         return n_moves
 
     def _values(self, boards: Words, every: bool = False) -> Values:
         """Return the values of the moves of board words `uint64[B]`; see `evaluate_moves`."""
         values = np.empty((boards.size, 4))
-        if self.threads == 1 and not len(self._deepening):
-            evaluate_boards(self.network, self._search, boards, self.depth, every, values)
-            return values
-        for board, row in zip(boards, values, strict=True):
-            self._write_values(board, every, row)
+        with self._lock:
+            if self.threads == 1 and not len(self._deepening):
+                evaluate_boards(self.network, self._search, boards, self.depth, every, values)
+                return values
+            for board, row in zip(boards, values, strict=True):
+                self._write_values(board, every, row)
         return values
 
     def _write_values(self, board: np.uint64, every: bool, values: Values) -> tuple[int, float]:

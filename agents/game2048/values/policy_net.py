@@ -128,11 +128,15 @@ def logits(net: nn.Module, boards: Tensor) -> Tensor:
     Args:
         net: on any device.
         boards: `int64[n]`, on any device.
+
+    Raises:
+        ValueError: the outputs have another shape.
     """
-    device = next(net.parameters()).device
+    device = nets.device_of(net)
     size = 64 * CHUNK if device.type == "cuda" else CHUNK
     with torch.inference_mode():
-        return torch.cat([net(planes(part.to(device))).float() for part in boards.split(size)])
+        parts = [net(planes(part.to(device))).float() for part in boards.split(size)]
+        return nets.checked_outputs(torch.cat(parts), (len(boards), 4))
 
 
 def probabilities(net: nn.Module, boards: Tensor) -> Tensor:
@@ -189,6 +193,6 @@ class PolicyNetAgent(Agent):
         return np.asarray(probabilities(self.net, words).cpu().numpy())
 
     def _act(self, boards: Words) -> npt.NDArray[np.int8]:
-        device = next(self.net.parameters()).device
+        device = nets.device_of(self.net)
         best = best_moves(self.net, torch_rules.from_words(boards, device))
         return np.asarray(best.to(torch.int8).cpu().numpy())

@@ -137,9 +137,13 @@ def evaluate(net: nn.Module, boards: Tensor) -> Tensor:
     Args:
         net: computes in bfloat16 under `torch.autocast`.
         boards: `int64[n]`, on the device of the network.
+
+    Raises:
+        ValueError: the outputs have another shape.
     """
     with torch.inference_mode():
-        return torch.cat([net(planes(part)).float() for part in boards.split(_chunk_size(boards))])
+        parts = [net(planes(part)).float() for part in boards.split(_chunk_size(boards))]
+        return nets.checked_outputs(torch.cat(parts), (len(boards),))
 
 
 def _chunk_size(boards: Tensor) -> int:
@@ -234,7 +238,7 @@ class ValueNetAgent(Agent):
 
     def estimate(self, boards: Any) -> npt.NDArray[np.float64]:
         """Return the network's values of afterstates `uint64[...]` in points, `float64[...]`."""
-        array, device = check_words(boards, *self.size), next(self.net.parameters()).device
+        array, device = check_words(boards, *self.size), nets.device_of(self.net)
         words = torch_rules.from_words(array.reshape(-1), device)
         with torch.autocast(device.type, torch.bfloat16, enabled=self._bf16):
             values = self._network_values(words)
@@ -246,7 +250,7 @@ class ValueNetAgent(Agent):
 
     def _values(self, boards: Words) -> Tensor:
         """Return the values of the moves of board words, `float32[n, 4]`."""
-        device = next(self.net.parameters()).device
+        device = nets.device_of(self.net)
         with torch.autocast(device.type, torch.bfloat16, enabled=self._bf16):
             return self._move_values(torch_rules.from_words(boards, device), self.depth)
 

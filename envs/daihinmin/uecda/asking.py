@@ -53,7 +53,10 @@ class AskedPlayer:
         """Return the player's answer, and the same with 0 for an impossible one."""
         try:
             value = answer()
-            return whole(value), returned(value, method)
         except Exception as error:
             LOGGER.exception("the player %r failed", self._name)
             raise PlayerError(f"the player {self._name!r} raised {shown(error)}") from error
+        try:
+            return whole(value), returned(value, method)
+        except ValueError as error:
+            raise PlayerError(f"the player {self._name!r}: {error}") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import threading
@@ -23,7 +24,7 @@ from afterstate.agents.game2048.learning.self_play import self_play
 from afterstate.agents.game2048.play import Games
 from afterstate.agents.game2048.values.ntuple import NTupleAgent, estimate
 from afterstate.agents.game2048.values.ntuple_network import network
-from afterstate.agents.training.run import Progress, train
+from afterstate.agents.training.run import Progress, half_interval, train
 from tests.support.training_runs import assert_same_learner, interrupt
 
 FORWARD = NTupleSettings(order="forward")
@@ -56,6 +57,32 @@ def test_train_without_an_end_is_refused_and_writes_no_file(file: Path) -> None:
     with pytest.raises(ValueError, match="n_moves or seconds"):
         train(new(), save_to=file)
     assert list(file.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        *(("seconds", value) for value in (math.nan, "1", -1)),
+        *(("save_every", value) for value in (math.inf, "1", -1)),
+        *(("evaluate_every", value) for value in (0, 1.5, "1")),
+    ],
+)
+def test_wrong_arguments_of_train_are_refused(name: str, wrong: Any) -> None:
+    learner = new()
+    with pytest.raises(ValueError, match=f"^{name} must be "):
+        train(learner, **{"n_moves": 10, name: wrong})
+    assert learner.n_moves == 0
+
+
+def test_intervals_are_those_of_student_for_few_values_and_normal_for_many() -> None:
+    stats = pytest.importorskip("scipy.stats")
+    rng = np.random.default_rng(1)
+    for n in range(2, 60):
+        values = rng.normal(size=n)
+        quantile = stats.t.ppf(0.975, n - 1) if n <= 31 else stats.norm.ppf(0.975)
+        expected = quantile * stats.sem(values)
+        assert half_interval(values) == pytest.approx(expected, rel=1e-3)
+    assert math.isnan(half_interval([5.0]))
 
 
 def test_train_stops_after_its_moves_and_reports() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from dataclasses import asdict
@@ -394,6 +395,8 @@ def test_options_of_a_match_can_be_read() -> None:
         next_game(match)
         assert options_of(match) == options
     assert options_of(new_match()) == Options()
+    of_json: Any = json.loads(json.dumps(Options(locks=False, reseat_every=0)))
+    assert options_of(new_match(1, of_json)) == Options(locks=False, reseat_every=0)
 
 
 @pytest.mark.parametrize("seed", [1.0, "1", None, True, [1], np.float64(2)])

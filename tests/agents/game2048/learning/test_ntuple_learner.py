@@ -502,6 +502,19 @@ def test_a_learner_does_not_start_from_another_network_or_rule(
         promoted.start_from(promoted)
 
 
+@pytest.mark.parametrize(("begin", "end"), [(1024, None), (17, 2048)])
+def test_a_start_that_fits_no_stage_is_refused(begin: int, end: int | None) -> None:
+    learner = NTupleLearner(network(TINY_4X4, stages=[16]))
+    with pytest.raises(ValueError, match=rf"no stage begins from {begin} on.*: they are \[0, 16\]"):
+        learner.start_from(NTupleLearner(network(TINY_4X4)), begin, end)
+
+
+def test_settings_of_another_type_are_refused() -> None:
+    wrong: Any = "tc"
+    with pytest.raises(ValueError, match="settings must be NTupleSettings, got 'tc'"):
+        NTupleLearner(network(TINY_4X4), wrong)
+
+
 OLD = {"rng": 5, "n_games": 3, "n_moves": 100}
 OLD_SETTINGS = {"rule": "tc", "order": "backward", "lam": 0.5, "rate": 1.0}
 

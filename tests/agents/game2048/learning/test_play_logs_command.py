@@ -481,7 +481,7 @@ def test_wrong_options_are_named(
         main([str(tmp_path / "log.npy"), *wrong.split()])
     assert caught.value.code == 2
     options = [word[2:] for word in wrong.split() if word.startswith("--")]
-    assert (options[-1] if options else "--games and --moves") in capsys.readouterr().err
+    assert (options[-1] if options else "either games or moves") in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 

@@ -270,6 +270,32 @@ def test_values_of_a_board_do_not_depend_on_its_batch(tiny: Tiny) -> None:
         assert agent.evaluate(boards[i, j]) == pytest.approx(values[i, j], rel=1e-5)
 
 
+class Counting(nn.Module):
+    """A module without parameters, whose values are numbers of empty cells."""
+
+    def __init__(self, n_axes: int = 1) -> None:
+        super().__init__()
+        self.n_axes = n_axes
+
+    def forward(self, planes: Tensor) -> Tensor:
+        """Return the numbers, `[n]`, or with a second axis `[n, 1]`."""
+        values = planes[:, 0].sum((1, 2))
+        return values if self.n_axes == 1 else values[:, None]
+
+
+def test_a_module_needs_no_parameters() -> None:
+    agent = ValueNetAgent(Counting())
+    board = from_text("2 2 _ _ / _ _ _ _ / _ _ _ _ / _ _ _ _")
+    assert agent.evaluate(board).tolist() == [-np.inf, 4 + 15, 14, 4 + 15]
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_outputs_of_a_wrong_shape_are_refused(symmetric: bool) -> None:
+    agent = ValueNetAgent(Counting(2), symmetric=symmetric)
+    with pytest.raises(ValueError, match=r"net must return \[\d+\] values, got \[\d+, 1\]"):
+        agent.act(0x11)
+
+
 def test_no_boards_have_no_values(tiny: Tiny) -> None:
     for depth in (1, 2, 3):
         agent = ValueNetAgent(tiny, depth)

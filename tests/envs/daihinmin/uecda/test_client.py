@@ -421,6 +421,18 @@ def test_an_error_of_the_player_is_its_own(
     assert failed == ["the player 'test' failed"]
 
 
+def test_an_answer_that_is_no_integer_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    class Wordy(RandomPlayer):
+        def choose(self, view: Game) -> Any:
+            return "pass"
+
+    match = new_match(1)
+    next_game(match)
+    with pytest.raises(PlayerError, match=r"^the player 'test': .*'pass'"):
+        AskedPlayer(Wordy(1), "test").choose(view(match, match["turn"]))
+    assert not caplog.records
+
+
 @pytest.mark.parametrize("error", [ValueError("own bug"), KeyError("own bug")])
 def test_the_command_reports_an_error_of_the_player(
     error: Exception,
