@@ -262,6 +262,11 @@ def find(text: str, seed: int | None = None) -> Any:
         name = f"daihinmin-{name}"
     if name not in _PLAYERS and Path(text).suffix in _FILES:
         return load(text)
+    if name not in _PLAYERS and Path(name).suffix in _FILES:
+        raise ValueError(
+            f"a player's file has no settings, got {shown(text)}; others may have it as their "
+            f"network, such as expectimax,depth=2,network={name}"
+        )
     _entry(name)
     settings = {} if seed is None or not takes_seed(name) else {"seed": seed}
     return make(name, **(settings | settings_of(pairs)))
@@ -287,6 +292,7 @@ def _advice(name: str) -> str:
         return f": settings follow a player's name and a comma, such as expectimax,{name}"
     if 0 < len(name) < 200 and path.is_dir():
         files = [each.name for each in path.iterdir() if each.suffix in _FILES]
+        files = [file for file in files if file != "learner.safetensors"]  # which does not play
         return f": it is a folder, files of players in it: {', '.join(sorted(files)) or 'none'}"
     if f"daihinmin-{name}" in _PLAYERS:
         return f", did you mean 'daihinmin-{name}'?"

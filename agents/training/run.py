@@ -570,7 +570,7 @@ def half_interval(values: npt.ArrayLike) -> float:
     if n < 2:
         return math.nan
     quantile = _STUDENT[n - 2] if n - 2 < len(_STUDENT) else 1.96
-    return quantile * float(sample.std(ddof=1)) / n**0.5
+    return quantile * float(sample.std(ddof=1)) / math.sqrt(n)
 
 
 def summary(games: Games) -> dict[str, Any]:

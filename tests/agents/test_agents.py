@@ -264,6 +264,11 @@ def test_settings_are_json_or_text(monkeypatch: pytest.MonkeyPatch, text: str, v
     assert type(given["one"]) is type(value)
 
 
+def test_settings_of_a_file_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"has no settings.*expectimax,depth=2,network=a/b\.npz"):
+        agents.find("a/b.npz,depth=3")
+
+
 @pytest.mark.parametrize("name", ["network.npz", "a,network=b.npz", "expectimax.npz"])
 def test_a_player_is_found_by_its_file(tmp_path: Path, name: str) -> None:
     save(random_network(), tmp_path / name)
