@@ -86,13 +86,21 @@ def start(settings: RunSettings, options: Options) -> tuple[Trainee, RunFolder]:
     folder = RunFolder(options.out, options.resume, settings.checkpoints)
     trainee = settings.begin(options, folder)
     if options.resume:
-        _print_changes(settings, options.out / SETTINGS_FILE)
+        _compare(settings, options.out / SETTINGS_FILE)
     folder.open(asdict(cast(Any, settings)), settings.row_key, trainee.amount)
     return trainee, folder
 
 
-def _print_changes(settings: RunSettings, path: Path) -> None:
-    """Print which settings differ from those in the folder of the run."""
+_OF_NEW_RUNS = ("seed", "start", "network.start_value", "network.start_value_from")
+"""Settings that have no effect on a run that is resumed."""
+
+
+def _compare(settings: RunSettings, path: Path) -> None:
+    """Print which settings differ from those in the folder of a run that is resumed.
+
+    Raises:
+        ValueError: one of them would have no effect.
+    """
     if not path.exists():
         return
     before, now = (
@@ -100,6 +108,9 @@ def _print_changes(settings: RunSettings, path: Path) -> None:
     )
     names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     pairs = [(name, default_text(before.get(name)), default_text(now.get(name))) for name in names]
+    for name, old, new in pairs:
+        if name in _OF_NEW_RUNS:
+            raise ValueError(f"{name} must be {old}, as in the run that is resumed, got {new}")
     differ = [f"{name} was {old} and is {new}" for name, old, new in pairs]
     if differ:
         print(f"settings changed: {'; '.join(differ)}", file=sys.stderr)

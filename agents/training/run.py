@@ -559,22 +559,26 @@ _STUDENT = (
 
 
 def half_interval(values: npt.ArrayLike) -> float:
-    """Return half of the 95% interval of the mean of values; nan for a single value.
-
-    Up to 31 values it is Student's, for more of them the normal one.
-    """
+    """Return half of the 95% interval of the mean of values (normal); nan for a single value."""
     import numpy as np
 
     sample = np.asarray(values, dtype=np.float64)
     n = len(sample)
-    if n < 2:
-        return math.nan
-    quantile = _STUDENT[n - 2] if n - 2 < len(_STUDENT) else 1.96
-    return quantile * float(sample.std(ddof=1)) / math.sqrt(n)
+    return 1.96 * float(sample.std(ddof=1)) / n**0.5 if n > 1 else math.nan
+
+
+def of_student(half: float, n: int) -> float:
+    """Return half of Student's 95% interval, which few values need, given that of `half_interval`.
+
+    Args:
+        half: half of the normal interval.
+        n: number of values; from 32 on the interval stays as it is.
+    """
+    return half * _STUDENT[n - 2] / 1.96 if 2 <= n <= len(_STUDENT) + 1 else half
 
 
 def summary(games: Games) -> dict[str, Any]:
-    """Return the mean score of games with its 95% interval, and the reach rates of tiles.
+    """Return the mean score of games with its 95% interval (normal), and the reach rates of tiles.
 
     The interval of a single game is None.
 

@@ -10,7 +10,7 @@ from functools import partial
 from statistics import mean
 from typing import Any
 
-from afterstate.agents.training.run import half_interval, summary
+from afterstate.agents.training.run import half_interval, of_student, summary
 from afterstate.agents.training.tables import aligned
 from afterstate.commands.options import Eval
 from afterstate.commands.seats import (
@@ -111,7 +111,10 @@ def _score(name: str, options: Eval) -> dict[str, Any]:
         with named(name):
             games = play(player, options.games, options.seed, report=report)
     seconds = round(time.process_time() - start, 3)
-    return {**summary(games), "n_moves": int(games.n_moves.sum()), "cpu_seconds": seconds}
+    result = summary(games)
+    if result["interval"] is not None:
+        result["interval"] = round(of_student(result["interval"], options.games), 1)
+    return {**result, "n_moves": int(games.n_moves.sum()), "cpu_seconds": seconds}
 
 
 def _scores(results: list[dict[str, Any]]) -> str:
@@ -146,12 +149,13 @@ def _points(name: str, options: Eval, opponents: list[str]) -> dict[str, Any]:
         with named(name):
             points += points_per_cycle(player, others, 1, seed)
         n_illegal += player.n_illegal
+    half = of_student(half_interval(points), n_cycles)
     return {
         "cpu_seconds": round(time.process_time() - start, 3),
         "n_games": options.games,
         "n_illegal": n_illegal,
         "points_per_100_games": round(mean(points), 2),
-        "interval": None if n_cycles == 1 else round(half_interval(points), 2),
+        "interval": None if n_cycles == 1 else round(half, 2),
         "opponents": opponents,
     }
 

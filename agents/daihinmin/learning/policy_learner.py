@@ -255,10 +255,16 @@ class PolicyTraining:
         """Return the arrays of a file, if it is of a run with the same settings."""
         header, arrays = files.read(place, _KIND)
         before = header.get("asked")
-        if isinstance(before, dict):
-            before.pop("jobs", None)  # in files of earlier versions
-        if before != self._settings:
-            raise ValueError(f"{place} is of a run with other settings: {shown(before)}")
+        if not isinstance(before, dict):
+            raise ValueError(f"{place} has no settings of a run")
+        before.pop("jobs", None)  # in files of earlier versions
+        differ = [
+            f"{name} was {before.get(name)} and is {self._settings.get(name)}"
+            for name in {**self._settings, **before}
+            if before.get(name) != self._settings.get(name)
+        ]
+        if differ:
+            raise ValueError(f"{place} is of a run with other settings: {shown('; '.join(differ))}")
         if not all(files.is_finite(array) for array in arrays.values()):
             raise ValueError(f"{place} has numbers that are NaN or infinite")
         return arrays

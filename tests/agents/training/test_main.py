@@ -101,6 +101,24 @@ def test_a_resumed_run_has_the_settings_in_its_folder(
     assert "settings changed: learner.restart was 3 and is 5\n" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--seed", "8"], "seed must be 7, as in the run that is resumed, got 8"),
+        (["--seed", "7", "--network.start-value", "5"], "network.start_value must be 0.*got 5"),
+    ],
+)
+def test_settings_of_new_runs_do_not_change_when_resumed(
+    tmp_path: Path, words: list[str], message: str
+) -> None:
+    run = ["ntuple", "--out", str(tmp_path / "run"), "--network.tuples", "5x4", *FAST]
+    main([*run, "--seed", "7", "--moves", "1e3"])
+    before = contents(tmp_path)
+    with pytest.raises(ValueError, match=message):
+        main([*run, *words, "--moves", "2e3", "--resume"])
+    assert contents(tmp_path) == before
+
+
 def test_a_run_has_the_given_number_of_threads(train: TrainingCommand) -> None:
     assert load(train("--moves", "1e4", "--threads", "2")).threads == 2
     learner = load(train("--moves", "1.5e4", "--threads", "3", "--resume"))

@@ -24,7 +24,7 @@ from afterstate.agents.game2048.learning.self_play import self_play
 from afterstate.agents.game2048.play import Games
 from afterstate.agents.game2048.values.ntuple import NTupleAgent, estimate
 from afterstate.agents.game2048.values.ntuple_network import network
-from afterstate.agents.training.run import Progress, half_interval, train
+from afterstate.agents.training.run import Progress, half_interval, of_student, train
 from tests.support.training_runs import assert_same_learner, interrupt
 
 FORWARD = NTupleSettings(order="forward")
@@ -81,8 +81,8 @@ def test_intervals_are_those_of_student_for_few_values_and_normal_for_many() -> 
         values = rng.normal(size=n)
         quantile = stats.t.ppf(0.975, n - 1) if n <= 31 else stats.norm.ppf(0.975)
         expected = quantile * stats.sem(values)
-        assert half_interval(values) == pytest.approx(expected, rel=1e-3)
-    assert math.isnan(half_interval([5.0]))
+        assert of_student(half_interval(values), n) == pytest.approx(expected, rel=1e-3)
+    assert math.isnan(of_student(half_interval([5.0]), 1))
 
 
 def test_train_stops_after_its_moves_and_reports() -> None:

@@ -316,7 +316,11 @@ def test_a_damaged_ascent_is_refused(tmp_path: Path, name: str, change: Any) -> 
     files.write(path, "daihinmin-policy-learning", header, rest | changed)
     with pytest.raises(ValueError, match=r"ascent\.npz"):
         training(tmp_path)
-    others: list[dict[str, Any]] = [{}, {"asked": None}, {"asked": []}, {"asked": {}}]
+    for none in ({}, {"asked": None}, {"asked": []}):
+        files.write(path, "daihinmin-policy-learning", none, arrays)
+        with pytest.raises(ValueError, match=r"ascent\.npz has no settings of a run"):
+            training(tmp_path)
+    others: list[dict[str, Any]] = [{"asked": {}}, {"asked": {**settings, "seed": "3"}}]
     for other in others:
         files.write(path, "daihinmin-policy-learning", other, arrays)
         with pytest.raises(ValueError, match=r"ascent\.npz is of a run with other settings"):
