@@ -8,7 +8,7 @@ from pathlib import Path
 import matplotlib
 
 from benchmarks.experiments.quasi_greedy.rows import Curves, Point
-from benchmarks.experiments.quasi_greedy.settings import DEPTHS, Experiment, Published, Scale, short
+from benchmarks.experiments.quasi_greedy.settings import DEPTHS, Experiment, Published, Scale
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
@@ -165,7 +165,7 @@ def _draw_legend(figure: Figure, experiment: Experiment, scale: Scale) -> None:
         Line2D([], [], color=_color(i), marker=_marker(i), markersize=6, label=run.name)
         for i, run in enumerate(experiment.runs)
     ]
-    length = f"{short(experiment.length[experiment.axis])} {experiment.axis}"
+    length = Scale(experiment.axis, experiment.length[experiment.axis])
     ours = Line2D([], [], color=GREY, marker="o", markersize=7, label=f"here, {scale}")
     theirs = Line2D([], [], color=GREY, marker="o", markersize=7, label=f"the paper, {length}")
     theirs.set(linestyle=DASHES, markerfacecolor="w")
