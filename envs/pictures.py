@@ -207,7 +207,10 @@ def _open_display() -> None:
     # SDL's last resort, a window that nobody sees or closes
     if pygame.display.get_driver() == "offscreen" and "SDL_VIDEODRIVER" not in os.environ:
         pygame.display.quit()
-        raise OSError("there is no display to open a window on")
+        raise OSError(
+            "there is no display to open a window on; with SDL_VIDEODRIVER=dummy in the "
+            "environment windows are drawn unseen"
+        )
 
 
 @cache

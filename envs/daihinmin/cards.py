@@ -154,9 +154,12 @@ def numbers(cards: Word) -> list[int]:
     """Return the numbers of the cards of a set, in ascending order.
 
     >>> numbers(parse("D3 S3"))
-    [0, 39]
+    [0, 2]
+
+    Raises:
+        ValueError: no set of cards.
     """
-    word = int(cards)
+    word = check_set(cards)
     return [card for card in range(N_CARDS) if word >> card & 1]
 
 
