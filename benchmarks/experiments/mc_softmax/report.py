@@ -47,7 +47,12 @@ MIN_GAMES = 20
 
 
 def rows(study: Study[Experiment], measure: Measure, group: str) -> list[Row]:
-    """Return the latest rows of a group in a folder, in the order of `settings.json`."""
+    """Return the latest rows of a group in a folder, in the order of the settings.
+
+    There are none if the settings do not have the group.
+    """
+    if group not in study.experiment.groups(measure):
+        return []
     return latest(study.out / FILES[measure], study.experiment.cells(measure, [group]))
 
 

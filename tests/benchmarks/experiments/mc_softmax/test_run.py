@@ -397,6 +397,13 @@ def test_learners_do_not_resume_with_other_settings(tiny: Tiny) -> None:
         tiny.main("learn")
 
 
+def test_the_report_of_own_settings_may_lack_groups(tiny: Tiny) -> None:
+    tiny.settings |= {"regrets": {}, "scores": {}}
+    tiny.main("report")
+    text = (tiny.results / "README.md").read_text(encoding="utf-8")
+    assert "## Policies" not in text and "## Simulations" not in text
+
+
 class TinyNet(nn.Module):
     """A value network that costs nearly nothing."""
 
