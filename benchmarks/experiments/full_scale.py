@@ -187,11 +187,12 @@ def until_2048() -> Work:
 def quasi_greedy() -> Iterator[Work]:
     """Yield the runs of the paper on quasi-greedy learning, five of a setting, one of restart."""
     restart, epsilon, good = rates("restart"), rates("epsilon"), rates("good_plays")
+    own = [run.name for run in quasi_greedy_settings.read("epsilon").runs if run.published]
     baselines = {run: restart[run] for run in ("restart", "no restart")}
     yield _runs("with and without restart", baselines, dict.fromkeys(baselines, 4e10), 1)
     good = {run: rate for run, rate in good.items() if run.startswith("P =")}
     yield _runs("good plays, 6 settings", good, dict.fromkeys(good, 5e10))
-    yield _runs("random moves, 4 settings", epsilon, dict.fromkeys(epsilon, 5e10))
+    yield _runs("random moves, 4 settings", epsilon, dict.fromkeys(own, 5e10))
     yield _runs("search in self-play, 6 settings", rates("search"), searched())
 
 

@@ -70,8 +70,8 @@ _Result = TypeVar("_Result")
 
 MAX_THREADS = 64
 _MAX_COUNT = 1 << 62
-_MAX_FIXED = FRACTION << 20
-"""Half of the largest number of 32 bits: a fixed-point weight of a million points."""
+_MAX_FIXED = 1 << 20
+"""Largest fixed-point weight, in points: half of what 32 bits hold."""
 _MAX_FLOAT = float(np.finfo(np.float32).max)
 """No run reaches a count of as many games, moves or points."""
 
@@ -336,8 +336,11 @@ class NTupleLearner:
     def _check_weights(self) -> None:
         """Raise Diverged for weights of no sensible size."""
         net = self.network
-        weights, limit = (net.fixed, _MAX_FIXED) if net.fixed.size else (net.weights, _MAX_FLOAT)
-        largest = max(-float(weights.min()), float(weights.max()))
+        if net.fixed.size:
+            weights, limit, unit = net.fixed, _MAX_FIXED, FRACTION
+        else:
+            weights, limit, unit = net.weights, _MAX_FLOAT, 1
+        largest = max(-float(weights.min()), float(weights.max())) / unit
         if not largest <= limit:  # or NaN
             text = f"weights diverged after {self.n_moves:,} moves: some are NaN or too large"
             raise Diverged(text, {"largest": largest})

@@ -446,6 +446,37 @@ def test_a_run_whose_weights_diverge_ends_with_its_last_evaluation(
     assert f"The weights of restart diverged after {last['moves']} moves." in page
 
 
+SHARED = [("epsilon", "greedy only", "restart")]
+"""Runs whose rows are those of a run of the experiment with restart."""
+
+
+@pytest.mark.parametrize(("name", "own", "other"), SHARED)
+def test_runs_that_experiments_share_learn_the_same(name: str, own: str, other: str) -> None:
+    learners = []
+    for experiment, each in ((tiny(name), own), (tiny("restart"), other)):
+        options = from_dict(experiment.learner_of(experiment.run(each)), NTupleSettings)
+        learners.append(NTupleLearner(network(**experiment.network), options, seed=1))
+        learners[-1].play(5_000)
+    first, second = learners
+    assert first.n_moves == second.n_moves
+    assert first.network.fixed.tobytes() == second.network.fixed.tobytes()
+
+
+@pytest.mark.skipif(not run.RESULTS.exists(), reason="needs the results of a checkout")
+@pytest.mark.parametrize(("name", "own", "other"), SHARED)
+def test_runs_that_experiments_share_have_the_same_rows(name: str, own: str, other: str) -> None:
+    def place(row: Row) -> tuple[Any, ...]:
+        return (row["seed"], *row["scale"].items(), row["share"])
+
+    every = json_files.rows(run.RESULTS / "restart.jsonl")
+    by_place = {place(row): row for row in every if row["run"] == other}
+    shared = [row for row in json_files.rows(run.RESULTS / f"{name}.jsonl") if row["run"] == own]
+    assert shared
+    for row in shared:
+        names = {each: row[each] for each in ("experiment", "run", "settings")}
+        assert row == by_place[place(row)] | names
+
+
 def test_rows_of_more_games_are_not_replaced(tmp_path: Path) -> None:
     smoke("restart", tmp_path, "--only", "restart", "--moves", "2000")
     before = (tmp_path / "restart.jsonl").read_bytes()
