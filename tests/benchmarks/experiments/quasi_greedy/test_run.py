@@ -611,10 +611,11 @@ def test_interrupted_runs_are_played_by_the_next_command(
         return play(experiment, each, *rest)
 
     monkeypatch.setattr(playing, "play", stop)
+    only = ["--only", *(each.name for each in settings.read("epsilon").runs[:4])]
     with pytest.raises(KeyboardInterrupt, match="the same command goes on"):
-        smoke("epsilon", tmp_path)
+        smoke("epsilon", tmp_path, *only)
     assert len({row["run"] for row in json_files.rows(tmp_path / "epsilon.jsonl")}) == 2
-    smoke("epsilon", tmp_path)
+    smoke("epsilon", tmp_path, *only)
     assert "2 of 4 runs are missing" in capsys.readouterr().out
     assert len(played) == 5 and len(set(played)) == 4
 
