@@ -336,12 +336,10 @@ class NTupleLearner:
     def _check_weights(self) -> None:
         """Raise Diverged for weights of no sensible size."""
         net = self.network
-        if net.fixed.size:
-            weights, limit, unit = net.fixed, _MAX_FIXED, FRACTION
-        else:
-            weights, limit, unit = net.weights, _MAX_FLOAT, 1
-        largest = max(-float(weights.min()), float(weights.max())) / unit
-        if not largest <= limit:  # or NaN
+        weights: npt.NDArray[Any] = net.fixed if net.fixed.size else net.weights
+        largest = max(-float(weights.min()), float(weights.max()))
+        largest /= FRACTION if net.fixed.size else 1
+        if not largest <= (_MAX_FIXED if net.fixed.size else _MAX_FLOAT):  # or NaN
             text = f"weights diverged after {self.n_moves:,} moves: some are NaN or too large"
             raise Diverged(text, {"largest": largest})
 

@@ -316,8 +316,9 @@ def test_a_damaged_ascent_is_refused(tmp_path: Path, name: str, change: Any) -> 
     files.write(path, "daihinmin-policy-learning", header, rest | changed)
     with pytest.raises(ValueError, match=r"ascent\.npz"):
         training(tmp_path)
-    for none in ({}, {"asked": None}, {"asked": []}):
-        files.write(path, "daihinmin-policy-learning", none, arrays)
+    without: list[dict[str, Any]] = [{}, {"asked": None}, {"asked": []}]
+    for other in without:
+        files.write(path, "daihinmin-policy-learning", other, arrays)
         with pytest.raises(ValueError, match=r"ascent\.npz has no settings of a run"):
             training(tmp_path)
     others: list[dict[str, Any]] = [{"asked": {}}, {"asked": {**settings, "seed": "3"}}]
