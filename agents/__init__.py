@@ -291,8 +291,8 @@ def _advice(name: str) -> str:
     if "=" in name:
         return f": settings follow a player's name and a comma, such as expectimax,{name}"
     if 0 < len(name) < 200 and path.is_dir():
-        files = [each.name for each in path.iterdir() if each.suffix in _FILES]
-        files = [file for file in files if file != "learner.safetensors"]  # which does not play
+        files = {each.name for each in path.iterdir() if each.suffix in _FILES}
+        files.discard("learner.safetensors")  # which does not play
         return f": it is a folder, files of players in it: {', '.join(sorted(files)) or 'none'}"
     if f"daihinmin-{name}" in _PLAYERS:
         return f", did you mean 'daihinmin-{name}'?"

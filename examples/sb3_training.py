@@ -48,7 +48,7 @@ def train(
         with nets.seeded(None):  # leaves the run's random numbers as they are
             actor = make_actor()
         evaluation = Evaluation(folder / "rows.jsonl", actor, evaluate)
-        every = intervals(args, folder, config, eval_envs, evaluation)
+        every = periodic_callbacks(args, folder, config, eval_envs, evaluation)
         every += [] if extra is None else [extra]
         learn(model, config["n_timesteps"], every, folder)
         actor = actor_from_sb3(model.policy, actor)
@@ -60,7 +60,7 @@ def train(
     return model
 
 
-def intervals(
+def periodic_callbacks(
     args: RunArgs, folder: Path, config: dict[str, Any], envs: Any, evaluation: Evaluation
 ) -> list[callbacks.BaseCallback]:
     """Return the callbacks that save and evaluate; they count the steps of one environment."""

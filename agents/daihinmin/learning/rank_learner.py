@@ -25,6 +25,7 @@ from numba import float32, float64, int64, njit, void
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from afterstate.agents import nets
 from afterstate.agents.daihinmin.afterstates.chains import Afterstates
 from afterstate.agents.daihinmin.afterstates.class_values import POINTS
 from afterstate.agents.daihinmin.afterstates.symmetry import N_SYMMETRIES, permuted
@@ -224,7 +225,7 @@ class RankLearner:
 
     def _step(self, of: Samples, rate: float) -> Tensor:
         """Make a gradient step; return the loss."""
-        device = next(self.net.parameters()).device
+        device = nets.device_of(self.net)
         targets = torch.from_numpy(of.targets).to(device)
         planes = inputs(self.net, of.afters, of.moments).to(device)
         return self.fitter.step(planes, targets, rate)

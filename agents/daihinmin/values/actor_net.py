@@ -123,7 +123,7 @@ class ActorAgent(CheckedPlayer):
 
     def _logits(self, view: Game) -> npt.NDArray[np.float64]:
         """Return the logits of all actions, minus infinity for illegal ones."""
-        device = next(self.net.parameters()).device
+        device = nets.device_of(self.net)
         planes = torch.as_tensor(view_planes(view)[None], dtype=torch.float32, device=device)
         with torch.inference_mode():
             logits = self.net(planes)[0].cpu().numpy().astype(np.float64)

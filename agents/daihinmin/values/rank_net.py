@@ -251,7 +251,7 @@ def predict(
         afters: `AFTERSTATE[n]`.
         moments: their moments in games, for a network whose input is the history of the game.
     """
-    device = next(net.parameters()).device
+    device = nets.device_of(net)
     probabilities = np.empty((len(afters), N_PLAYERS), np.float32)
     with torch.inference_mode():
         for at in range(0, len(afters), CHUNK):

@@ -47,7 +47,7 @@ class NetModel:
     def fit(self, afters: Words, targets: Values, n_moves: int) -> float:
         """Learn in batches of afterstates, in random order."""
         order = np.random.default_rng(n_moves).permutation(len(afters))
-        device, squares = next(self._fitter.net.parameters()).device, 0.0
+        device, squares = nets.device_of(self._fitter.net), 0.0
         scale, rate = self._scale, self._fitting.rate_after(n_moves)
         self._fitter.net.train()
         for part in np.array_split(order, -(-len(order) // self._fitting.batch)):

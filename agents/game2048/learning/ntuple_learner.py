@@ -70,10 +70,10 @@ _Result = TypeVar("_Result")
 
 MAX_THREADS = 64
 _MAX_COUNT = 1 << 62
+"""No run reaches a count of as many games, moves or points."""
 _MAX_FIXED = 1 << 20
 """Largest fixed-point weight, in points: half of what 32 bits hold."""
 _MAX_FLOAT = float(np.finfo(np.float32).max)
-"""No run reaches a count of as many games, moves or points."""
 
 
 class NTupleLearner:
@@ -253,12 +253,15 @@ class NTupleLearner:
         if mine["promote"] or mine["fixed_point"]:
             raise ValueError("start needs weights that are neither promoted nor fixed-point")
         begins = stage_begins(self.network)
-        taken = [tiles for tiles in begins if begin <= tiles and (end is None or tiles < end)]
+        taken = [
+            (stage, tiles)
+            for stage, tiles in enumerate(begins)
+            if begin <= tiles and (end is None or tiles < end)
+        ]
         if not taken:
             below = "" if end is None else f" and below {end}"
             raise ValueError(f"start: no stage begins from {begin} on{below}: they are {begins}")
-        for tiles in taken:
-            stage = begins.index(tiles)
+        for stage, tiles in taken:
             if weights:
                 self._start_weights(stage, tiles, other)
             self._start_pool(stage, tiles, other)

@@ -83,7 +83,7 @@ class PolicyLearner:
         self.settings = settings or Fitting()
         self.log, self.n_moves, self.seconds = log, 0, 0.0
         self.fitter = new_fitter(net, self._counted_loss, self.settings, planes)
-        self._device, self._seed = next(net.parameters()).device, int(seed or 0)
+        self._device, self._seed = nets.device_of(net), int(seed or 0)
         self._log_metadata = log_metadata
         # Sums of losses and of accuracies, and number of steps.
         self._sums = torch.zeros(3, dtype=torch.float64, device=self._device)

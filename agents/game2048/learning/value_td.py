@@ -153,7 +153,7 @@ class ValueLearner:
             raise ValueError("jump needs a log")
         self.fitter = new_fitter(net, mse_loss, settings, planes)
         self.n_moves, self.n_games, self.seconds = 0, 0, 0.0
-        self._device, self._seed = next(net.parameters()).device, int(seed or 0)
+        self._device, self._seed = nets.device_of(net), int(seed or 0)
         self._chance = torch.Generator(self._device).manual_seed(self._seed % 2**63)
         self._log, self._rng = log, np.random.default_rng(self._seed)
         self._moves = Recorded(afterstates)

@@ -42,7 +42,7 @@ from afterstate.agents.game2048.search.softmax_settings import MCSoftmaxSettings
 from afterstate.agents.game2048.values.ntuple import estimate
 from afterstate.agents.game2048.values.ntuple_file import load
 from afterstate.agents.game2048.values.ntuple_network import Network
-from afterstate.agents.training.run import EVALUATION_SEED, summary
+from afterstate.agents.training.run import EVALUATION_SEED, Diverged, summary
 from afterstate.agents.training.workers import ALONE, Workers
 from afterstate.envs import durable_files, json_files
 from afterstate.envs.commands import parse, run_process
@@ -375,7 +375,7 @@ def learn_until_end(experiment: Experiment, place: Path, plan: LearnerPlan, thre
     options["threads"] = threads if is_neural else 1
     try:
         train("search", plan.settings, place, **options)
-    except ArithmeticError as error:  # it diverged
+    except Diverged as error:
         print(error, file=sys.stderr)
 
 
