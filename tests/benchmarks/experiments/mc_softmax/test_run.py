@@ -230,7 +230,7 @@ def test_no_player_is_measured_while_positions_are_left(
     tiny: Tiny, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Hours that are over before the first part of the positions leave all of them."""
-    tiny.main("regrets", "--hours", "1e-9")
+    tiny.main("regrets", "--hours", "1e-300")
     assert "100 of 100 parts are left" in capsys.readouterr().out
     assert not tiny.rows("regrets") and not any(f.exists() for f in run.value_files(tiny.runs))
 
@@ -383,7 +383,7 @@ def test_each_seed_of_a_learner_is_a_run(tiny: Tiny) -> None:
 
 
 def test_no_learner_begins_after_the_hours(tiny: Tiny) -> None:
-    tiny.main("learn", "--hours", "1e-12")
+    tiny.main("learn", "--hours", "1e-300")
     assert not tiny.runs.exists() and not tiny.rows("learning")
 
 
