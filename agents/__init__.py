@@ -19,6 +19,7 @@ from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
+from afterstate.agents import factories
 from afterstate.agents.config import check_names, did_you_mean
 from afterstate.envs.messages import listed, named, shown
 from afterstate.envs.options import name_and_pairs, settings_of
@@ -123,11 +124,16 @@ def needs_torch(name: str) -> bool:
 
 
 def takes_seed(name: str) -> bool:
-    """Return True if a name of `make` is that of a player that takes a seed.
+    """Return True if the player of a name of `make`, or of your own `module:name`, takes a seed.
 
     >>> takes_seed("random"), takes_seed("ntuple"), takes_seed("unknown")
     (True, False, False)
+
+    Raises:
+        ImportError, ValueError: there is no such module or function.
     """
+    if factories.is_factory(name):
+        return factories.takes_seed(name)
     return name in _PLAYERS and "seed" in setting_names(name)
 
 
@@ -247,16 +253,19 @@ def find(text: str, seed: int | None = None) -> Any:
     Args:
         text: a file for `load`; or a name for `make`, with or without `daihinmin-` (`random` is the
             player of 2048), and after commas its settings as `name=value`, such as
-            `expectimax,depth=2`.
-        seed: seed of a player by name that chooses by chance, unless its settings have one.
+            `expectimax,depth=2`; or a function or class of your own, `module:name`, which returns
+            a player, with its settings.
+        seed: seed of a player that chooses by chance, unless its settings have one.
 
     Raises:
         FileNotFoundError: the file does not exist.
         ValueError: an unknown name, a wrong setting, or another program's file.
-        ImportError: the player needs an extra that is not installed.
+        ImportError: there is no such module, or the player needs an extra that is not installed.
     """
     if not isinstance(text, str):
         raise ValueError(f"player must be a text, got {shown(text)}")
+    if factories.is_factory(text):
+        return factories.make(text, seed)
     name, *pairs = name_and_pairs(text)
     if name not in _PLAYERS and f"daihinmin-{name}" in _PLAYERS:
         name = f"daihinmin-{name}"

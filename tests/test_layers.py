@@ -27,7 +27,7 @@ ORDER = [
 ]
 """A module may import those of its own layer and of the layers before it."""
 
-AGENTS_FILES = ("config", "files", "locks", "nets")
+AGENTS_FILES = ("config", "factories", "files", "locks", "nets")
 PLAYERS = ("players", "__init__")
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from afterstate import agents
 from afterstate.agents.config import did_you_mean
+from afterstate.agents.factories import is_factory
 from afterstate.envs.daihinmin.match import new_match, next_game
 from afterstate.envs.daihinmin.players import Player, check_player, returned
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, Options, give, is_legal, play
@@ -24,18 +25,21 @@ def find_player(player: Player | str, seed: int | None = None) -> Player:
     Args:
         player: a name of `agents.make`, with or without `daihinmin-`, such as `"sample"`, and
             after commas its settings, such as `"mc,playouts=100"`; a file for `agents.load` (its
-            name ends in `.npz` or `.safetensors`); or a player.
-        seed: seed of the player's choices, if it has a name and chooses by chance.
+            name ends in `.npz` or `.safetensors`); a function or class of your own,
+            `module:name`; or a player.
+        seed: seed of a player that chooses by chance, unless its settings have one.
 
     Raises:
         OSError: the file cannot be read.
         ValueError: an unknown name, another program's file, or not a player.
-        ImportError: the player needs an extra that is not installed.
+        ImportError: there is no such module, or the player needs an extra that is not installed.
     """
     if not isinstance(player, str):
         return check_player(player)
     if has_name(player):
         return check_player(agents.find(_PREFIX + player.removeprefix(_PREFIX), seed))
+    if is_factory(player):
+        return check_player(agents.find(player, seed))
     if not player.endswith((".npz", ".safetensors")):
         raise ValueError(
             f"player must be a name or a player's file, got {shown(player)}{_hint(player)}"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
-from afterstate.agents.game2048.values import ntuple_file, ntuple_network, tdl2048
+from afterstate.agents.game2048.values import ntuple_file, ntuple_network
 from afterstate.agents.game2048.values.ntuple import NTupleAgent
 from afterstate.agents.game2048.values.ntuple_network import Network
 from afterstate.envs.game2048.rules import size_of
@@ -89,11 +89,6 @@ def alphabeta(**search: Any) -> AlphaBetaAgent:
     return agent
 
 
-def read_network(file: str | Path) -> Network:
-    """Return the network of a file of afterstate, or of TDL2048 if its name ends in `.w`."""
-    return tdl2048.read(file) if Path(file).suffix == ".w" else ntuple_file.load(file)
-
-
 def _network(
     network: Network | str | Path | None, tuples: Tuples | None, size: tuple[int, int] | None
 ) -> Network:
@@ -106,7 +101,7 @@ def _network(
     if tuples is not None or size is not None:
         raise ValueError("tuples and size are for a new network, and a network was given as well")
     if isinstance(network, (str, Path)):
-        return read_network(network)
+        return ntuple_file.load(network)
     if isinstance(network, Network):
         return network
     raise ValueError(

@@ -1,115 +1,29 @@
 """Players that a command line names.
 
-A name is one of `agents.make`, with settings after commas, a file of `agents.load`, or your own
-`module:factory`, a function or class that returns a player, with settings as well. The rules of a
-game are imported only for its players.
+A name is that of `agents.find`. The rules of a game are imported only for its players.
 """
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Sequence
-from importlib import import_module
 from importlib.util import find_spec
-from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from afterstate import agents
-from afterstate.agents.config import check_names
-from afterstate.envs.commands import missing
 from afterstate.envs.daihinmin.uecda.settings import N_SEATS
-from afterstate.envs.messages import named, shown
-from afterstate.envs.options import name_and_pairs, settings_of
 
 if TYPE_CHECKING:
     from afterstate.envs.daihinmin.players import Player
     from afterstate.envs.game2048.rules import Cells
 
 
-def find(name: str, seed: int | None = None) -> Any:
-    """Return a player of either game.
-
-    Args:
-        name: the name.
-        seed: seed of a player that chooses by chance, unless its settings have one.
-
-    Raises:
-        OSError, ValueError, ImportError: see `agents.find`; or there is no such module or factory.
-    """
-    if not is_factory(name):
-        return agents.find(name, seed)
-    path, *pairs = name_and_pairs(name)
-    make, settings = factory(path), settings_of(pairs)
-    try:
-        parameters = signature(make).parameters.values()
-    except ValueError as error:  # of a type that is built in
-        raise ValueError(f"{path} must return a player, got {shown(make)}") from error
-    names = [each.name for each in parameters]
-    if not any(each.kind is Parameter.VAR_KEYWORD for each in parameters):
-        check_names(path, settings, names)
-    settings = ({"seed": seed} if seed is not None and "seed" in names else {}) | settings
-    with named(path):
-        player = _made(make, settings)
-    if not hasattr(player, "act") and not (hasattr(player, "choose") and hasattr(player, "give")):
-        got = type(player).__name__
-        raise ValueError(f"{path} must return a player (act, or choose and give), got {got}")
-    return player
-
-
-def _made(make: Any, settings: dict[str, Any]) -> Any:
-    """Return what a function or class returns for settings."""
-    try:
-        signature(make).bind(**settings)
-    except TypeError as error:
-        raise ValueError(str(error)) from error
-    return make(**settings)
-
-
-def factory(path: str) -> Any:
-    """Return the function or class `module:name`.
-
-    Raises:
-        ImportError: there is no such module, or one that it imports.
-        ValueError: the module is not Python, or has no such function or class.
-    """
-    module, _, name = path.partition(":")
-    folder = os.getcwd()
-    sys.path.insert(0, folder)  # before installed modules of the same name, as `python -m` has it
-    try:
-        loaded = import_module(module)
-    except ImportError as error:
-        if missing(error):
-            raise  # a package of an extra
-        is_own = error.name in (module, module.partition(".")[0])
-        what = f"there is no module {error.name!r}" if is_own else error
-        if is_own and module.endswith(".py"):
-            what = f"a module has no .py, write {module.removesuffix('.py')}:{name}"
-        raise ImportError(f"{path}: {what}") from error
-    except SyntaxError as error:
-        raise ValueError(f"{path}: {error}") from error
-    finally:
-        sys.path.remove(folder)
-    result = getattr(loaded, name, None)
-    if not callable(result):
-        file = getattr(loaded, "__file__", None) or "built in"
-        raise ValueError(f"{path}: {module} has no function or class {name!r} ({file})")
-    return result
-
-
-def is_factory(name: str) -> bool:
-    """Return True for a name of the form `module:factory`."""
-    module, colon, _ = name.partition(",")[0].partition(":")
-    return bool(colon) and all(part.isidentifier() for part in module.split("."))
-
-
 def game_of(names: Sequence[str]) -> str:
     """Return the game that players play, `"2048"` or `"daihinmin"`.
 
     Raises:
-        OSError, ValueError, ImportError: see `find`; or players of both games.
+        OSError, ValueError, ImportError: see `agents.find`; or players of both games.
     """
     if not names:
         raise ValueError("players must be at least one, got none")
@@ -125,7 +39,7 @@ def check_players(names: Sequence[str], game: str) -> None:
     """Raise an error, before anything is compiled, unless names are those of a game's players.
 
     Raises:
-        OSError, ValueError, ImportError: see `find`; or a player of the other game.
+        OSError, ValueError, ImportError: see `agents.find`; or a player of the other game.
     """
     title = {"2048": "2048", "daihinmin": "Daihinmin"}
     for name in names:
@@ -144,7 +58,7 @@ def _games(name: str) -> list[str]:
     of_daihinmin = f"daihinmin-{first.removeprefix('daihinmin-')}"
     is_2048 = first in known and not first.startswith("daihinmin-")
     if not is_2048 and of_daihinmin not in known:
-        return ["2048" if hasattr(find(name), "act") else "daihinmin"]
+        return ["2048" if hasattr(agents.find(name), "act") else "daihinmin"]
     if not is_installed(first if is_2048 else of_daihinmin):
         raise ImportError(f'{first} needs torch: pip install "afterstate[neural]"')
     return ["2048"] * is_2048 + ["daihinmin"] * (of_daihinmin in known)
@@ -159,9 +73,9 @@ def player_2048(name: str, seed: int | None = None) -> Any:
     """Return a player of 2048.
 
     Raises:
-        OSError, ValueError, ImportError: see `find`; or a player of Daihinmin.
+        OSError, ValueError, ImportError: see `agents.find`; or a player of Daihinmin.
     """
-    player = find(name, seed)
+    player = agents.find(name, seed)
     if not hasattr(player, "act"):
         raise ValueError(f"player must be one of 2048, got {name!r}")
     return player
@@ -171,12 +85,10 @@ def player_daihinmin(name: str, seed: int | None = None) -> Player:
     """Return a player of Daihinmin.
 
     Raises:
-        OSError, ValueError, ImportError: see `find`; or not a player of Daihinmin.
+        OSError, ValueError, ImportError: see `agents.find`; or not a player of Daihinmin.
     """
     from afterstate.envs.daihinmin import players
 
-    if is_factory(name):
-        return players.check_player(find(name, seed))
     return players.resolve(name, seed)
 
 
@@ -225,7 +137,7 @@ def table(names: Sequence[str], seed: int | None = None) -> list[Player]:
     """Return five players of Daihinmin, with different seeds.
 
     Raises:
-        OSError, ValueError, ImportError: see `find`; or more than five names.
+        OSError, ValueError, ImportError: see `agents.find`; or more than five names.
     """
     seeds = [None if seed is None else seed + i for i in range(N_SEATS)]
     return [player_daihinmin(*each) for each in zip(fill(names, N_SEATS), seeds, strict=True)]

@@ -15,7 +15,7 @@ from afterstate import agents
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.simple import RandomAgent
 from afterstate.commands.options import Warmup
-from afterstate.commands.seats import find, game_of, is_installed, move_once
+from afterstate.commands.seats import game_of, is_installed, move_once
 from afterstate.envs import daihinmin_v0
 
 ENVIRONMENTS = ("Game2048-v0", "Game2048Flat-v0", "Daihinmin-v0")
@@ -31,7 +31,7 @@ def run(options: Warmup) -> int:
     for name in names:
         game_of([name])  # before anything is compiled
         if "," in name:
-            find(name)  # its settings, too
+            agents.find(name)  # its settings, too
     steps: dict[str, Callable[[], Any]] = {
         **{name: partial(_step, name) for name in ENVIRONMENTS},
         "vector environments": _step_vectors,
@@ -81,7 +81,7 @@ def _step_table() -> None:
 
 def _move(name: str) -> None:
     """Let a player move, and compile the games in which it is evaluated."""
-    player = find(name)
+    player = agents.find(name)
     move_once(player)
     if hasattr(player, "act"):
         play(player if hasattr(player, "finish") else RandomAgent(), 1)

@@ -28,10 +28,10 @@ import numpy.typing as npt
 from afterstate import agents
 from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE as CYCLE
 from afterstate.agents.daihinmin.play import play_match
+from afterstate.agents.factories import factory as find_factory
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.values import pruned
 from afterstate.agents.game2048.values.ntuple_network import Network
-from afterstate.commands.seats import factory as find_factory
 from afterstate.envs import json_files
 from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.rules import N_PLAYERS
@@ -225,7 +225,7 @@ def factory(entry: Entry) -> Callable[..., Any]:
     """Return the factory of an entry, whose module may be in the folder of the entries' file.
 
     Raises:
-        ImportError, ValueError: see `seats.factory`; or another module has the same name.
+        ImportError, ValueError: see `factories.factory`; or another module has the same name.
     """
     if str(entry.folder) not in sys.path:
         sys.path.append(str(entry.folder))

@@ -23,7 +23,7 @@ from afterstate.agents.game2048.kernels import kernel
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
 from afterstate.agents.game2048.learning.runs import NTupleSettings
 from afterstate.agents.game2048.play import play
-from afterstate.agents.game2048.players import PRETRAINED, read_network
+from afterstate.agents.game2048.players import PRETRAINED
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.values.ntuple import NTupleAgent, value_of
 from afterstate.agents.game2048.values.ntuple_file import load
@@ -159,7 +159,7 @@ def start_search(simulations: int, learner: NTupleLearner) -> Callable[[], Steps
 
 def start_play(network: str, seed: int, n_games: int = 1, **search: Any) -> Steps:
     """Start whole games with a network's file, by expectimax if it has settings, else greedily."""
-    net = read_network(network)
+    net = load(network)
     player = ExpectimaxAgent(net, **search) if search else NTupleAgent(net)
     seeds = iter(range(10**6 * seed, 10**9, n_games))
     return lambda n: int(play(player, n_games, next(seeds)).n_moves.sum())

@@ -28,6 +28,7 @@ INTERNAL = {
     *(f"afterstate.agents.training.{name}" for name in ("__main__", "fitting")),
     *(f"afterstate.agents.training.{name}" for name in ("learners", "tables", "workers")),
     "afterstate.agents.game2048.kernels",
+    "afterstate.agents.factories",
     "afterstate.agents.locks",
     "afterstate.agents.game2048.learning.options",
     "afterstate.agents.game2048.players",

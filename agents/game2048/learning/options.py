@@ -72,7 +72,7 @@ class Prune:
     """
 
     network: File
-    """File of a network or of a learner."""
+    """File of a network or of a learner, or of TDL2048 if its name ends in .w."""
     small: File
     """File to write, another one than the network; its name ends in .npz."""
     weights: Annotated[Count, Field(lt=2**31)] = 10_000_000

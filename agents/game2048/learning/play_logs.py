@@ -85,23 +85,21 @@ class Round(NamedTuple):
 
 
 def _player(text: str, seed: int) -> Player:
-    """Return a player: a new one with this seed if it has a setting `seed` that is not given.
+    """Return a player: a new one with this seed if it takes one, unless its settings have one.
 
     Raises:
         OSError: its file cannot be read.
         ValueError: it is unknown, or does not play 2048 on 4x4 boards.
         ImportError: it needs an extra that is not installed.
     """
-    name, *settings = name_and_pairs(text)
-    if not agents.takes_seed(name):
+    if not agents.takes_seed(name_and_pairs(text)[0]):
         return _cached_player(text)
-    is_seeded = any(each.startswith("seed=") for each in settings)
-    return _player_of_2048(text if is_seeded else f"{text},seed={seed}")
+    return _player_of_2048(text, seed)
 
 
-def _player_of_2048(text: str) -> Player:
+def _player_of_2048(text: str, seed: int | None = None) -> Player:
     """Return a player, or raise ValueError if it does not play 2048 on 4x4 boards."""
-    player: Player = agents.find(text)
+    player: Player = agents.find(text, seed)
     if not hasattr(player, "act") or getattr(player, "size", (4, 4)) != (4, 4):
         raise ValueError(f"player must play 2048 on 4x4 boards, got {shown(text)}")
     return player

@@ -517,7 +517,7 @@ class SearchValueRun:
     ] = field(default_factory=NetworkSettings)
     """N-tuple network, or the name CNN22 and settings of a neural network."""
     start: FileName | None = None
-    """File of a network to start from; by default a new one."""
+    """File of a network to start from, also of TDL2048 (.w); by default a new one."""
     fitting: SearchFitting = field(default_factory=SearchFitting)
     search: MCSoftmaxSettings = field(default_factory=MCSoftmaxSettings)
     learner: SearchValueSettings = field(default_factory=SearchValueSettings)

@@ -169,9 +169,17 @@ def read(
 
 
 def load(path: str | Path) -> Network:
-    """Return the network of a file that `save` or a learner wrote, for play: a pruned one stays so.
+    """Return the network of a file, for play: a pruned one stays so.
+
+    Args:
+        path: a file that `save` or a learner wrote, or one of TDL2048, whose name ends in `.w`.
 
     Raises:
+        OSError: it cannot be opened.
         ValueError: another program's file, or a damaged one.
     """
+    if Path(path).suffix == ".w":
+        from afterstate.agents.game2048.values import tdl2048  # it imports this module
+
+        return tdl2048.read(path)
     return unpack_network(path, *read(path, only=("weights", "gaps", "levels")))

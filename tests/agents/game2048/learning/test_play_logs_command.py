@@ -525,7 +525,7 @@ def test_a_player_of_smaller_boards_or_of_another_game_is_refused(
 ) -> None:
     save(network([[0, 1]], (2, 2)), tmp_path / "small.npz")
     assert "4x4" in error_of(tmp_path, str(tmp_path / "small.npz"), "--moves", "1")
-    monkeypatch.setattr(agents, "find", lambda text: object())
+    monkeypatch.setattr(agents, "find", lambda text, seed=None: object())
     assert "cards" in error_of(tmp_path, "cards", "--moves", "1")
     assert [path.name for path in tmp_path.iterdir()] == ["small.npz"]
 
@@ -534,7 +534,7 @@ def test_an_illegal_move_ends_a_run_that_can_be_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = agents.make("reward", seed=1)
-    monkeypatch.setattr(agents, "find", lambda text: agent)
+    monkeypatch.setattr(agents, "find", lambda text, seed=None: agent)
     with monkeypatch.context() as patched:
         patched.setattr(agent, "_act", lambda boards: np.full(len(boards), 5, np.int8))
         message = error_of(tmp_path, "stubborn", "--moves", "10")
