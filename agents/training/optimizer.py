@@ -55,6 +55,9 @@ class Fitter:
         net: the network that learns.
         played: the network that plays: the average of `net`, or `net` itself.
         n_steps: number of steps made.
+
+    Raises:
+        ValueError: `net` is no network, or has no parameters to learn.
     """
 
     def __init__(
@@ -68,6 +71,8 @@ class Fitter:
         clip: float | None = None,
         encode: Callable[[Tensor], Tensor] | None = None,
     ) -> None:
+        if not isinstance(net, nn.Module) or next(net.parameters(), None) is None:
+            raise ValueError(f"net must be a torch.nn.Module with parameters, got {shown(net)}")
         self.net, self.n_steps, self._loss, self._encode = net.eval(), 0, loss, encode
         self._name, self._average, self._bf16, self._clip = optimizer, average, bf16, clip
         self.played = deepcopy(net).requires_grad_(False) if average else net

@@ -475,3 +475,9 @@ def test_nan_and_inf_are_not_saved(path: Path, part: str) -> None:
     with pytest.raises(ValueError, match="NaN or inf"):
         fitter.save(path, others)
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("net", [1, "net.safetensors", None, nn.Flatten()])
+def test_only_a_network_with_parameters_learns(net: Any) -> None:
+    with pytest.raises(ValueError, match=r"net must be a torch\.nn\.Module with parameters, got"):
+        Fitter(net, mse_loss)
