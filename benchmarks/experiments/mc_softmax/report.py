@@ -104,7 +104,7 @@ def draw_simulations(
     played: Mapping[str, Sequence[Row]],
     others: Mapping[str, Row],
 ) -> None:
-    """Draw the scores by simulations, and those of other searches as lines."""
+    """Draw the scores by simulations, those of other searches as lines, and the published ones."""
     _, axes = plt.subplots(figsize=(7, 4.5))
     for kind, group in played.items():
         x, means = [row["settings"]["simulations"] for row in group], [r["mean"] for r in group]
@@ -112,6 +112,12 @@ def draw_simulations(
         axes.errorbar(x, means, spreads, marker="o", capsize=3, label=kind)
     for i, (ply, row) in enumerate(others.items()):
         axes.axhline(row["mean"], color=f"C{3 + i}", linestyle="--", label=ply)
+    published = study.experiment.published
+    axes.plot(*zip(*published.simulations.items(), strict=True), "k*", label="published, CNN22")
+    for i, (ply, score) in enumerate(published.searches.items()):
+        style = (":", "-.")[i % 2]
+        axes.axhline(score, color="black", linestyle=style, label=f"published, {ply}")
+    axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.set(xscale="log", xlabel="simulations per move", ylabel="mean score", ylim=(0, None))
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
     figures.save(axes.figure, study.out / f"simulations_{network}.svg")
