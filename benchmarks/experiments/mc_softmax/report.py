@@ -114,9 +114,9 @@ def draw_simulations(
         axes.axhline(row["mean"], color=f"C{3 + i}", linestyle="--", label=ply)
     published = study.experiment.published
     axes.plot(*zip(*published.simulations.items(), strict=True), "k*", label="published, CNN22")
-    for i, (ply, score) in enumerate(published.searches.items()):
+    for i, (ply, points) in enumerate(published.searches.items()):
         style = (":", "-.")[i % 2]
-        axes.axhline(score, color="black", linestyle=style, label=f"published, {ply}")
+        axes.axhline(points, color="black", linestyle=style, label=f"published, {ply}")
     axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.set(xscale="log", xlabel="simulations per move", ylabel="mean score", ylim=(0, None))
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1))

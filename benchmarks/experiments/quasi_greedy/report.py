@@ -190,7 +190,9 @@ def page(
         f"![{experiment.title}: our curves, and their ends with the paper's]({picture})\n",
         "## Orders\n",
         n_agree,
+        "<details><summary>All pairs</summary>\n",
         order_table,
+        "</details>\n",
         *([further] if further else []),
         "## Readings\n",
         *(f"- {reading}" for reading in experiment.readings),
@@ -239,7 +241,7 @@ def _command(
     )
     if most == fewest:
         return command
-    only = " ".join(f'"{run}"' for run, n in n_seeds.items() if n == most)
+    only = " ".join(f'"{run.name}"' for run in experiment.runs if n_seeds.get(run.name) == most)
     return f"{command}, and the same with `--repeats {most} --only {only}`"
 
 
