@@ -2,7 +2,7 @@
 
     python -m benchmarks.pretrained.study --runs out/study
     python -m benchmarks.pretrained.study --only restart --only "8x6, restart"
-    python -m benchmarks.pretrained.study --draw
+    python -m benchmarks.pretrained.study --report
 
 The runs of `study.json` are played one after the other, each in one thread with seed 1. A run that
 was interrupted goes on with the same command. The rows of a run are written when it has ended, to
@@ -65,7 +65,7 @@ class Args:
     """Names of runs; by default all."""
     late_games: Count = 1_000
     """Greedy games in which is measured what a network expects to score."""
-    draw: bool = False
+    report: bool = False
     """Play nothing, but write the table and the curves of the runs that have ended."""
 
     def __post_init__(self) -> None:
@@ -267,7 +267,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     args = parse(Args, "python -m benchmarks.pretrained.study", arguments)
     args.out.mkdir(parents=True, exist_ok=True)
-    for name in () if args.draw else args.only or RUNS:
+    for name in () if args.report else args.only or RUNS:
         rows = json_files.rows(args.out / f"{file_name(name)}.jsonl")
         if not rows or rows[-1]["n_moves"] < args.moves:
             learn(name, args)

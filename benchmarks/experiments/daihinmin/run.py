@@ -5,13 +5,13 @@ r"""Repeat the experiments of Kuwabara and Hoki (2018) with rank networks, at a 
     python -m benchmarks.experiments.daihinmin.run logs train --runs runs --jobs 2
     python -m benchmarks.experiments.daihinmin.run logs play --runs runs --jobs 2 \
         --self-play runs/generations/all/net.safetensors
-    python -m benchmarks.experiments.daihinmin.run logs draw
+    python -m benchmarks.experiments.daihinmin.run logs report
 
 `train` trains the networks of the settings file `NAME.json`, each in a folder of `--runs`, with
 `--repeats` each with several seeds. `play` draws five of the players again and
 again, and lets them play sets of 100 games, from one class reset to the next. Each set is a row of
 `NAME.jsonl` in `benchmarks/results/experiments/daihinmin`, or in `--out`; a file has rows of the
-same players only. Both commands continue after an interruption. `play` and `draw` then write the
+same players only. Both commands continue after an interruption. `play` and `report` then write the
 tables with the published values, `NAME.md`, and the figure, `NAME.svg`.
 """
 
@@ -70,7 +70,7 @@ OPTIONS = {
     **dict.fromkeys(("only", "threads"), ("train",)),
     **dict.fromkeys(("jobs", "backend", "hours", "device"), ("train", "play")),
     **dict.fromkeys(("draws", "self_play"), ("play",)),
-    "out": ("play", "draw"),
+    "out": ("play", "report"),
 }
 """The commands that use an option, where not all do."""
 
@@ -84,7 +84,7 @@ class Args:
 
     name: str
     """Experiment: generations, logs, or a settings file NAME.json like theirs."""
-    command: Literal["train", "play", "draw"]
+    command: Literal["train", "play", "report"]
     """Train the networks, play games, or only write the tables and the figure."""
     runs: Path | None = None
     """Folder of the training runs."""
@@ -388,9 +388,9 @@ def check(experiment: Experiment, args: Args) -> None:
         if not args.self_play.is_file():
             raise ValueError(f"--self-play: there is no file {args.self_play}")
     if args.runs is None:
-        if args.command != "draw":
+        if args.command != "report":
             raise ValueError("--runs is required: the folder of the training runs")
-        check_defaults(args, ["repeats"], "draw without --runs")
+        check_defaults(args, ["repeats"], "report without --runs")
     if args.runs is not None and args.command != "train":
         folder = args.runs / Path(args.name).stem
         if not folder.is_dir():

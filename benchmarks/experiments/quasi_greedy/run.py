@@ -2,7 +2,7 @@
 
     python -m benchmarks.experiments.quasi_greedy.run good_plays --moves 2e8 --repeats 3 --jobs 2
     python -m benchmarks.experiments.quasi_greedy.run search --seconds 1800 --repeats 3 --jobs 2
-    python -m benchmarks.experiments.quasi_greedy.run good_plays --draw
+    python -m benchmarks.experiments.quasi_greedy.run good_plays --report
     python -m benchmarks.experiments.quasi_greedy.run epsilon --smoke
 
 Each run of the settings file `NAME.json` is played once for each seed from 1 on. It is evaluated by
@@ -12,7 +12,7 @@ its checkpoint, the learner and its rows, is written to the folder `in_progress`
 each evaluation, every half hour, and on Ctrl-C or SIGTERM: the same command goes on from there,
 also after a kill, and plays the missing runs. It then prints the tables with the published values
 and writes them to `NAME.md`, and the figure to `NAME.svg`, unless there are runs of a larger scale;
-with `--draw` it only does this.
+with `--report` it only does this.
 
 A run of 4x6 tuples in eight stages has 2.1 GB of weights and 4.3 GB of accumulators. Memory is used
 only where a board has been, about half of it after two million moves. But no more jobs are started
@@ -52,11 +52,11 @@ RESULTS = harness.RESULTS / "quasi_greedy"
 IN_PROGRESS = "in_progress"
 """Folder of checkpoints, next to the results."""
 NOT_WITH_SMOKE = ("points", "greedy_games")
-NOT_WITH_DRAW = (
+NOT_WITH_REPORT = (
     *("only", "repeats", "jobs", "threads", "backend", "hours", "memory"),
     *("points", "greedy_games", "search_games", "search_at"),
 )
-"""Options that have no effect with `--smoke` or `--draw`."""
+"""Options that have no effect with `--smoke` or `--report`."""
 SMALL = [[0, 1, 2, 3], [4, 5, 6, 7], [0, 1, 4, 5]]
 """The tuples of `--smoke`."""
 
@@ -96,7 +96,7 @@ class Args:
     """Most memory that a run uses, in GB; by default all weights and accumulators."""
     out: Path = RESULTS
     """Folder of rows, tables and figure."""
-    draw: bool = False
+    report: bool = False
     """Play nothing, but write the tables and the figure of the rows."""
     smoke: bool = False
     """Play at most two tiny runs of each kind, with a tiny network, into out/experiments, within
@@ -105,7 +105,7 @@ class Args:
     def __post_init__(self) -> None:
         if self.moves is not None and self.seconds is not None:
             raise ValueError("a run has a length in --moves or in --seconds, not in both")
-        if not (self.moves or self.seconds or self.draw or self.smoke):
+        if not (self.moves or self.seconds or self.report or self.smoke):
             raise ValueError("the length of a run is required: --moves or --seconds")
 
     @property
@@ -128,19 +128,19 @@ class Task(NamedTuple):
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
     args = parse(Args, "python -m benchmarks.experiments.quasi_greedy.run", arguments)
-    check_defaults(args, NOT_WITH_DRAW if args.draw else (), "--draw")
+    check_defaults(args, NOT_WITH_REPORT if args.report else (), "--report")
     check_defaults(args, NOT_WITH_SMOKE if args.smoke else (), "--smoke")
     experiment = read(args.name)
     if args.smoke:
         experiment, args = experiment.with_tuples(SMALL), tiny(experiment, args)
     path = args.out / f"{experiment.name}.jsonl"
-    if not args.draw:
+    if not args.report:
         try:
             play(experiment, args, path)
         except KeyboardInterrupt:
             hint = f"completed runs are in {path}; the same command goes on with the others"
             raise KeyboardInterrupt(hint) from None
-    show(experiment, args.scale, path, keep=not args.draw)
+    show(experiment, args.scale, path, keep=not args.report)
 
 
 def tiny(experiment: Experiment, args: Args) -> Args:
@@ -270,7 +270,7 @@ def show(experiment: Experiment, scale: Scale | None, path: Path, keep: bool = F
     page, picture = path.with_suffix(".md"), path.with_suffix(".svg")
     tables = report.tables(experiment, scale, curves, rows.of_scale(every, experiment, scale))
     if keep and scale != largest:
-        print("\n".join(["", *tables, f"{page} keeps the runs of {largest}: see --out, --draw"]))
+        print("\n".join(["", *tables, f"{page} keeps the runs of {largest}: see --out, --report"]))
         return
     verdicts = published_texts(FOLDER, path.parent, [f"{path.stem}.md"], path.stem)
     text = report.page(experiment, tables, picture.name, verdicts)

@@ -44,9 +44,9 @@ def test_the_pages_are_those_of_the_rows(pages: Path) -> None:
     alphabeta.main(["report", "--out", str(pages / "alphabeta")])
     mc_softmax.main(["report", "--out", str(pages / "mc_softmax")])
     for name in ("generations", "logs"):
-        daihinmin.main([name, "draw", "--out", str(pages / "daihinmin")])
+        daihinmin.main([name, "report", "--out", str(pages / "daihinmin")])
     for name in ("epsilon", "good_plays", "restart", "search"):
-        quasi_greedy.main([name, "--draw", "--out", str(pages / "quasi_greedy")])
+        quasi_greedy.main([name, "--report", "--out", str(pages / "quasi_greedy")])
     policy_nets.main(["renew", "--out", str(pages / "policy_nets")])
     rows = json_files.rows(pages / "policy_nets" / "concentration.jsonl")
     (pages / "policy_nets" / "concentration.md").write_text(concentration.page_of(rows))

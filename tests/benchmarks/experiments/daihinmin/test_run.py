@@ -299,9 +299,9 @@ def test_a_tiny_experiment_from_training_to_its_figure(
     assert "| small | 4 | " in text and " | 5,000,000 | 50 |" in text
     assert "rules help" in capsys.readouterr().out
     figure = (tiny / "results" / "tiny.svg").read_bytes()
-    run.main(["tiny", "draw", "--out", str(tiny / "results")])
+    run.main(["tiny", "report", "--out", str(tiny / "results")])
     assert (tiny / "results" / "tiny.svg").read_bytes() == figure
-    run.main([str(tiny / "tiny.json"), "draw", "--out", str(tiny / "results")])  # its file
+    run.main([str(tiny / "tiny.json"), "report", "--out", str(tiny / "results")])  # its file
     assert (tiny / "results" / "tiny.svg").read_bytes() == figure
 
 
@@ -474,12 +474,12 @@ def test_a_file_has_draws_of_the_same_players_only(
         (["tiny", "train", "--runs", "runs", "--device", "abacus"], "'abacus'"),
         (["tiny", "play", "--runs", "typo"], "there is no folder"),
         (["tiny", "play", "--runs", "runs"], "five players"),
-        (["tiny", "draw", "--runs", "typo"], "there is no folder"),
+        (["tiny", "report", "--runs", "typo"], "there is no folder"),
         (["tiny", "play", "--runs", "runs", "--self-play", "tiny.json"], "not used"),
         (["other", "play", "--runs", "runs", "--self-play", "typo"], "there is no file typo"),
         (["other", "play", "--runs", "runs", "--self-play", "tiny.json"], "is not a network"),
-        (["tiny", "draw"], "has no draws"),
-        (["tiny", "draw", "--repeats", "2"], "--repeats has no effect with draw without --runs"),
+        (["tiny", "report"], "has no draws"),
+        (["tiny", "report", "--repeats", "2"], "no effect with report without --runs"),
     ],
 )
 def test_wrong_arguments_are_refused(
@@ -516,10 +516,10 @@ def test_drawing_needs_the_rows_of_training(tiny: Path, capsys: pytest.CaptureFi
     path.parent.mkdir()
     json_files.append(path, two_sets(0))
     with pytest.raises(ValueError, match="--runs is required"):
-        run.main(["tiny", "draw", "--out", str(tiny / "results")])
+        run.main(["tiny", "report", "--out", str(tiny / "results")])
     learned: Row = {"generation": 1, "iterations": 2, "samples": 40, "loss": 1.5, "rmse": None}
     rows = [learned, {"generation": 1, "against_sample": 300.0, "error": 1.0}]
     (tiny / "runs" / "tiny" / "small").mkdir(parents=True)
     json_files.append(tiny / "runs" / "tiny" / "small" / "rows.jsonl", rows)
-    run.main(["tiny", "draw", "--out", str(tiny / "results"), "--runs", str(tiny / "runs")])
+    run.main(["tiny", "report", "--out", str(tiny / "results"), "--runs", str(tiny / "runs")])
     assert "| small | 2 | 40 | 3.20 |" in (tiny / "results" / "tiny.md").read_text()

@@ -667,7 +667,7 @@ def test_a_short_trial_keeps_the_page_of_longer_runs(
     smoke("epsilon", tmp_path, "--moves", "4000")
     assert "keeps the runs of 8000 moves" in capsys.readouterr().out
     assert (tmp_path / "epsilon.md").read_bytes() == page
-    run.main(["epsilon", "--smoke", "--draw", "--moves", "4000", "--out", str(tmp_path)])
+    run.main(["epsilon", "--smoke", "--report", "--moves", "4000", "--out", str(tmp_path)])
     assert b"Here: 4000 moves per run" in (tmp_path / "epsilon.md").read_bytes()
 
 
@@ -687,9 +687,9 @@ def test_experiments_of_other_settings_files_have_their_names(
 
 def test_drawing_needs_rows(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="has no runs:"):
-        run.main(["epsilon", "--draw", "--out", str(tmp_path)])
+        run.main(["epsilon", "--report", "--out", str(tmp_path)])
     with pytest.raises(ValueError, match="2e8 moves"):
-        run.main(["epsilon", "--draw", "--moves", "2e8", "--out", str(tmp_path)])
+        run.main(["epsilon", "--report", "--moves", "2e8", "--out", str(tmp_path)])
 
 
 @pytest.mark.parametrize(
@@ -705,7 +705,7 @@ def test_drawing_needs_rows(tmp_path: Path) -> None:
             ["epsilon", "--smoke", "--greedy-games", "9"],
             "--greedy-games has no effect with --smoke",
         ),
-        (["epsilon", "--draw", "--hours", "1"], "--hours has no effect with --draw"),
+        (["epsilon", "--report", "--hours", "1"], "--hours has no effect with --report"),
         (["tables", "--smoke"], "name must be epsilon, good_plays, restart, search or a file"),
     ],
 )
