@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ import pandas as pd
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from afterstate.agents.daihinmin.learning.rank_runs import RankRun
 from afterstate.agents.training.tables import markdown
@@ -42,6 +44,8 @@ EQUAL_WITHIN = 9
 """Points per 100 games: the paper calls 300 and 309 different, with 32 and 64 channels."""
 
 OURS, PAPER = "#0072b2", "#9a9a9a"
+MARKERS = "so^Dv<>P*Xdhp"
+"""Of the players, in their order."""
 
 Curves = Mapping[str, Sequence[Row]]
 """The rows of training runs, by name."""
@@ -381,15 +385,14 @@ def _draw_points(axes: Axes, experiment: Experiment, by_player: Mapping[str, Res
 
 
 def _draw_scatter(axes: Axes, experiment: Experiment, by_player: Mapping[str, Result]) -> None:
-    """Draw errors of values against points."""
-    for name, player in experiment.players.items():
+    """Draw errors of values against points, a marker for each player."""
+    for (name, player), marker in zip(experiment.players.items(), cycle(MARKERS), strict=False):
         theirs, ours = player.published, runs_of(name, by_player)
         if theirs:
-            axes.plot(theirs.points, theirs.rmse, "o", color=PAPER)
+            axes.plot(theirs.points, theirs.rmse, marker, color=PAPER)
         if ours and not math.isnan(rmse_of(ours).mean):
-            place = points_of(ours).mean, rmse_of(ours).mean
-            axes.plot(*place, "s", color=OURS)
-            axes.annotate(name, place, fontsize=7)
+            axes.plot(points_of(ours).mean, rmse_of(ours).mean, marker, color=OURS, label=name)
+    axes.legend(frameon=False, fontsize=8, title="gray: in the paper")
     axes.set_xlabel("points per 100 games")
     axes.set_ylabel("RMSE of value against points")
 
@@ -400,6 +403,7 @@ def _draw_curves(axes: Axes, curves: Curves, key: str, label: str) -> None:
         points = [(row["generation"], row[key]) for row in rows if row.get(key) is not None]
         if points:
             axes.plot(*np.transpose(points), marker=".", label=name)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("generation")
     axes.set_ylabel(label)
     if len(axes.lines) > 1:
