@@ -8,17 +8,13 @@ import {
   button,
   el,
   get,
-  kept,
   label,
   message,
   messageText,
   number,
-  numberOf,
-  onEnter,
   post,
   say,
   scroll,
-  seedOf,
   stopThinking,
   tableOf,
   takesKey,
@@ -26,7 +22,8 @@ import {
   thinking,
   wait,
 } from "./dom.js";
-import { gameOf, nthLine } from "./recorded.js";
+import { MatchForm, rules } from "./match_form.js";
+import { RecordedForm, Stepper } from "./recorded.js";
 
 export const GIVE_UP = "Give up the match of Daihinmin that is running?";
 export const isRunning = (match) => Boolean(match && match.begun && !match.match_over);
@@ -72,7 +69,13 @@ class Table {
       this.results,
     );
     this.options = this.buildOptions();
-    this.right = el("div", {}, this.history, this.options, this.buildNew(), this.buildRecorded(), rules());
+    this.newMatch = new MatchForm(this.me.players.daihinmin, !this.me.match, () => this.start());
+    this.recorded = new RecordedForm(
+      () => this.openRecorded(),
+      () => this.openOwn(),
+    );
+    const forms = [this.options, this.newMatch.node, this.recorded.node, rules()];
+    this.right = el("div", {}, this.history, ...forms);
     this.first = el("div", {}, this.left);
     view.append(el("div", { className: "columns" }, this.first, this.right));
     this.arrange();
@@ -82,8 +85,8 @@ class Table {
   arrange() {
     const isEmpty = !this.state && !this.stepper;
     this.history.hidden = isEmpty;
-    if (isEmpty) this.first.prepend(this.newMatch);
-    else if (this.newMatch.parentNode !== this.right) this.options.after(this.newMatch);
+    if (isEmpty) this.first.prepend(this.newMatch.node);
+    else if (this.newMatch.node.parentNode !== this.right) this.options.after(this.newMatch.node);
   }
 
   // The buttons, of which each moment shows some: they stay, and keep the focus and clicks.
@@ -139,67 +142,8 @@ class Table {
     );
   }
 
-  buildNew() {
-    const saved = kept("seats", []);
-    const start = [
-      { name: "daihinmin-heuristic" },
-      { name: "daihinmin-sample" },
-      { name: "daihinmin-policy" },
-      { name: "daihinmin-mc", settings: { playouts: 200 } },
-      { name: "daihinmin-heuristic" },
-    ];
-    this.seats = start.map(
-      (each, i) => new PlayerChoice(`Player ${i + 1}`, this.me.players.daihinmin, "", saved[i] || each),
-    );
-    this.watching = el("input", {
-      type: "checkbox",
-      onchange: () => {
-        this.seats[4].node.hidden = !this.watching.checked;
-      },
-    });
-    this.seats[4].node.hidden = true;
-    this.nGames = onEnter(el("input", { type: "number", min: 1, max: 100, value: 3 }), () => this.start());
-    this.seed = onEnter(el("input", { type: "number", min: 0, placeholder: "random" }), () => this.start());
-    this.newMatch = el(
-      "details",
-      { className: "panel", open: !this.me.match },
-      el("summary", {}, "New match"),
-      el("p", { className: "dim" }, "Choose four players, and start. You play the first seat."),
-      label("watch five players instead of playing", this.watching),
-      ...this.seats.map((each) => each.node),
-      label("Games", this.nGames),
-      label("Seed", this.seed),
-      button("Start", () => this.start(), { className: "main" }),
-    );
-    return this.newMatch;
-  }
-
-  buildRecorded() {
-    this.file = el("input", { type: "file", accept: ".jsonl,.json,.gz" });
-    this.line = onEnter(el("input", { type: "number", min: 1, value: 1 }), () => this.openRecorded());
-    this.recorded = el("summary", {}, "Recorded games");
-    return el(
-      "details",
-      { className: "panel" },
-      this.recorded,
-      el(
-        "p",
-        { className: "dim" },
-        "JSON lines, as afterstate serve writes them, also packed as .gz. The file stays in the browser; one game is sent.",
-      ),
-      label("File", this.file),
-      label("Game number", this.line),
-      el(
-        "div",
-        { className: "row" },
-        button("Step through it", () => this.openRecorded()),
-        button("Step through this match's game", () => this.openOwn()),
-      ),
-    );
-  }
-
   async start() {
-    const body = await attempt(() => this.newMatchBody());
+    const body = await attempt(() => this.newMatch.body());
     if (!body || (isRunning(this.state) && !confirm(GIVE_UP))) return;
     await this.pause();
     if (await this.inOrder(() => this.startWith(body))) this.go();
@@ -213,8 +157,7 @@ class Table {
     this.stepper = null;
     this.events = [];
     this.logNode.replaceChildren();
-    this.newMatch.open = false;
-    document.activeElement.blur(); // it is hidden now
+    this.newMatch.close();
     this.hintNode.replaceChildren();
     await this.happened(state);
     return state;
@@ -225,14 +168,6 @@ class Table {
     const result = this.last.then(action);
     this.last = result.catch(() => {});
     return result;
-  }
-
-  newMatchBody() {
-    const specs = this.seats.slice(0, this.watching.checked ? 5 : 4).map((each) => each.spec());
-    const body = { players: specs, seed: seedOf(this.seed), n_games: numberOf(this.nGames, "Games") };
-    const saved = kept("seats", []);
-    localStorage.setItem("seats", JSON.stringify([...specs, ...saved.slice(specs.length)]));
-    return body;
   }
 
   // Shows seats and field, as high as before while cards are laid: the buttons below stay in place.
@@ -574,7 +509,7 @@ class Table {
 
   key(event) {
     if (event.ctrlKey || event.altKey || event.metaKey || takesKey(event)) return;
-    if (this.stepper) return void this.stepKey(event);
+    if (this.stepper) return void this.stepper.key(event);
     if (!this.state) return;
     const key = event.key.toLowerCase();
     if (event.repeat && /^[p?]$/.test(key)) return; // a held key passes once
@@ -613,10 +548,7 @@ class Table {
 
   async openRecorded() {
     await attempt(async () => {
-      const file = this.file.files[0];
-      if (!file) throw new Error("Choose a file first.");
-      const line = await nthLine(file, numberOf(this.line, "Game number"));
-      const game = gameOf(line, file.name);
+      const game = await this.recorded.game();
       await this.rest();
       this.showSteps(await think("daihinmin/recorded", { game }));
     });
@@ -624,89 +556,25 @@ class Table {
 
   showSteps(game) {
     this.playing = null;
-    let at = 0;
-    const slider = el("input", {
-      type: "range",
-      min: 0,
-      max: game.steps.length - 1,
-      value: 0,
-      oninput: () => go(Number(slider.value)),
-    });
-    const text = el("p", { "aria-live": "polite" });
-    const go = (to) => {
-      at = Math.max(0, Math.min(game.steps.length - 1, to));
-      slider.value = at;
-      const step = game.steps[at];
-      this.showTable(step, game.names);
-      this.showSteppedLog(game, at);
-      text.textContent = `${at} of ${game.steps.length - 1}: ${step.events.map((each) => named(each, game.names)).join(" ")}`;
-    };
-    const end = async () => {
-      this.stepper = null;
-      this.stepNode.replaceChildren();
-      this.handNode.replaceChildren();
-      this.tableNode.replaceChildren();
-      this.tableNode.style.minHeight = "";
-      this.logNode.replaceChildren();
-      this.arrange();
-      if (this.state) await this.refresh();
-      if (document.activeElement === document.body)
-        (this.handNode.querySelector("button:enabled") || this.recorded).focus();
-    };
-    this.stepper = { go, at: () => at, end };
-    this.results.replaceChildren();
-    this.arrange();
-    this.handNode.replaceChildren(
-      text,
-      ...game.mismatches.map((each) => el("p", { className: "best" }, `Differs from the rules: ${each}`)),
-    );
     this.flowNode.hidden = true;
+    this.results.replaceChildren();
+    this.stepper = new Stepper(this, game);
+    this.arrange();
     this.left.scrollIntoView();
-    this.stepNode.replaceChildren(
-      button("Back (←)", () => go(at - 1)),
-      button("Forward (→)", () => go(at + 1), { className: "main" }),
-      ...[label("Step", slider)],
-      button("Close (Esc)", end),
-    );
-    go(0);
-    say(text.textContent);
+    this.stepper.go(0);
+    say(this.stepper.text.textContent);
   }
 
-  // Lists what happened in a recorded game up to a step.
-  showSteppedLog(game, at) {
-    const events = game.steps.slice(0, at + 1).flatMap((step) => step.events);
-    this.logNode.replaceChildren(...events.map((text) => el("li", {}, named(text, game.names))));
-    this.logNode.scrollTop = this.logNode.scrollHeight;
+  // Shows the match again.
+  async closeSteps() {
+    this.stepper = null;
+    for (const node of [this.stepNode, this.handNode, this.tableNode, this.logNode]) node.replaceChildren();
+    this.tableNode.style.minHeight = "";
+    this.arrange();
+    if (this.state) await this.refresh();
+    if (document.activeElement === document.body)
+      (this.handNode.querySelector("button:enabled") || this.recorded.summary).focus();
   }
-
-  stepKey(event) {
-    const targets = {
-      ArrowLeft: this.stepper.at() - 1,
-      ArrowRight: this.stepper.at() + 1,
-      Home: 0,
-      End: Infinity,
-    };
-    if (event.key in targets) this.stepper.go(targets[event.key]);
-    else if (event.key === "Escape") this.stepper.end();
-    else return;
-    event.preventDefault();
-  }
-}
-
-// The rules of the competition in short.
-function rules() {
-  const lines = [
-    "Who gets rid of all cards first is the daifugo of the game; then come fugo, heimin, hinmin and daihinmin. Places are worth 5 to 1 points.",
-    "Ranks from low to high: 3 4 5 6 7 8 9 10 J Q K A 2. The joker alone beats all of them, and is any card in a group or sequence.",
-    "Plays are one card, a group of one rank, or a sequence of three or more cards of one suit. A play must be of the same kind and size as the one before, and higher.",
-    "Who passes waits until the trick is over; who played last leads the next one.",
-    "An 8 ends the trick at once (8 cut). The spade 3 beats a joker that was played alone.",
-    "Lock: when two plays in a row have the same suits, all later ones of the trick must have them.",
-    "Revolution: a group of four or more, or a sequence of five or more, reverses the ranks; another one turns them back.",
-    "Exchange: before the next game the daihinmin gives the daifugo the two best cards and gets two of the daifugo's choice, hinmin and fugo exchange one.",
-  ];
-  const items = lines.map((text) => el("li", {}, text));
-  return el("details", { className: "panel" }, el("summary", {}, "Rules"), el("ul", {}, ...items));
 }
 
 export async function open(view, me, [action, game, places], signal) {
