@@ -238,7 +238,7 @@ def load(file: str | Path) -> Any:
 
     if not isinstance(file, (str, Path)) or Path(file).suffix not in _FILES:
         given = str(file) if isinstance(file, Path) else file
-        advice = _advice(given) if Path(str(file)).suffix == ".zip" else ""
+        advice = _suggestion(given) if Path(str(file)).suffix == ".zip" else ""
         raise ValueError(f"file must end in {', '.join(_FILES)}, got {shown(given)}{advice}")
     if Path(file).suffix == ".safetensors":
         return make(_player_of_net(file), net=file)
@@ -284,12 +284,12 @@ def find(text: str, seed: int | None = None) -> Any:
 def _entry(name: str) -> _Entry:
     """Return the entry of a name; raise ValueError with the nearest one if there is none."""
     if not isinstance(name, str) or name not in _PLAYERS:
-        advice = _advice(name if isinstance(name, str) else "")
+        advice = _suggestion(name if isinstance(name, str) else "")
         raise ValueError(f"there is no player {shown(name)}{advice}")
     return _PLAYERS[name]
 
 
-def _advice(name: str) -> str:
+def _suggestion(name: str) -> str:
     """Return what may be meant by the unknown name of a player."""
     path = Path(name)
     if path.suffix == ".zip":

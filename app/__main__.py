@@ -146,7 +146,7 @@ def _run_words(words: Sequence[str]) -> int:
     try:
         sys.path.append(os.getcwd())  # for players `module:factory`
     except FileNotFoundError:
-        fail("the working folder was removed: change to another one")
+        fail("the working directory was removed: change to another one")
     if name not in COMMANDS:
         fail_unknown(words, [*COMMANDS, "--help", "--version"], "afterstate")
     return run(name, rest)

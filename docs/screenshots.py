@@ -32,7 +32,7 @@ def shoot_2048(page: Any, address: str) -> None:
     page.locator("button.main", has_text="Pause").wait_for()
     page.locator("button.main", has_text="Run").wait_for(timeout=60_000)  # at 2048
     page.get_by_label("Player", exact=True).select_option("mc-softmax")
-    page.get_by_label("lines, outcomes and tree with a hint").check()
+    page.get_by_label("show lines, outcomes and tree with hints").check()
     page.get_by_role("button", name="Hint").click()
     page.wait_for_selector(".tree")
     page.wait_for_timeout(300)

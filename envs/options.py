@@ -439,7 +439,9 @@ def settings_of(pairs: Iterable[str]) -> dict[str, Any]:
         if not equals or not value:
             raise ValueError(f"settings of a player must be name=value, got {shown(pair)}")
         if not is_text(pair):
-            raise ValueError(f"settings of a player must be text that UTF-8 has, got {shown(pair)}")
+            raise ValueError(
+                f"settings of a player must be text that UTF-8 can encode, got {shown(pair)}"
+            )
         if name in settings:
             raise ValueError(f"settings of a player must differ, got {shown(name)} twice")
         settings[name] = _setting(value)

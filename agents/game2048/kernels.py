@@ -3,7 +3,7 @@
 `KERNEL` and `INLINED` are arguments of `numba.njit`; `kernel` and `inlined` are decorators with
 them, for functions that are compiled for each type of their arguments. `prefetch` loads a table
 entry into the cache before it is needed; `pack_bits` is the processor's instruction PEXT, if it has
-one. `mixed` hashes a board.
+one. `hash_board` hashes a board.
 
 Kernels check nothing: an index out of range or an array that is too short is read and written
 beyond its end. Classes such as `NTupleAgent` and `NTupleLearner` check what they are given.
@@ -47,7 +47,7 @@ def inlined(function: _Function) -> _Function:
 
 
 @inlined
-def mixed(board: Word) -> Word:
+def hash_board(board: Word) -> Word:
     """Return a word whose low bits depend on all cells of a board, for hash tables."""
     board = (board ^ board >> np.uint64(32)) * np.uint64(0x9E37_79B9_7F4A_7C15)
     return board ^ board >> np.uint64(32)

@@ -30,7 +30,8 @@ class Fitting:
     symmetric: bool = True
     """Turn each position to one of its eight symmetric positions, at random."""
     average: ShareBelow1 = 0.0
-    """Decay of the moving average of the weights, which plays. 0: the weights themselves play."""
+    """Decay of the exponential moving average of the weights, which plays. 0: no average, the
+    weights themselves play."""
     bf16: bool = False
     """Compute in bfloat16 where float32 is not needed: faster on a GPU or a CPU with instructions
     for it (AVX512-BF16, AMX), far slower on other CPUs."""

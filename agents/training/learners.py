@@ -142,9 +142,9 @@ def run(settings: RunSettings, options: Options) -> None:
     try:
         _advance(trainee, settings, options, folder)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(_how_to_go_on(settings, options)) from None
+        raise KeyboardInterrupt(_resume_hint(settings, options)) from None
     except SystemExit:  # of SIGTERM
-        print(_how_to_go_on(settings, options), file=sys.stderr)
+        print(_resume_hint(settings, options), file=sys.stderr)
         raise
     except Diverged as error:
         folder.add_row({**trainee.position(), "diverged": error.last})
@@ -152,7 +152,7 @@ def run(settings: RunSettings, options: Options) -> None:
         raise Diverged(message, error.last) from error
 
 
-def _how_to_go_on(settings: RunSettings, options: Options) -> str:
+def _resume_hint(settings: RunSettings, options: Options) -> str:
     """Return what an interrupted run has saved, and how to go on."""
     if any((options.out / name).exists() for name in settings.checkpoints):
         return f"saved in {options.out}: continue with --resume"

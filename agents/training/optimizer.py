@@ -243,8 +243,10 @@ class Fitter:
             ValueError: another file, a damaged one, or one of another network or optimizer.
         """
         metadata = nets.metadata(path)
-        if {name: metadata[name] for name in ("network", "settings")} != nets.describe(self.net):
-            raise ValueError(f"{path} has another network than the settings")
+        given = {name: metadata[name] for name in ("network", "settings")}
+        own = nets.describe(self.net)
+        if given != own:
+            raise ValueError(f"{path} must hold the network {shown(own)}, got {shown(given)}")
         tensors = nets.tensors(path)
         try:
             played = _pop(tensors, "played/") or _select(tensors, "net/")

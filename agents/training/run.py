@@ -92,7 +92,7 @@ class Options:
     """Options of a run, which may change when it is resumed."""
 
     out: Annotated[Folder, NAMED]
-    """Folder of the run, which is made."""
+    """Folder of the run, created if it does not exist."""
     hours: Positive | None = None
     """Stop after this many hours, counted from this start; this or a total must be given."""
     resume: bool = False
@@ -124,8 +124,8 @@ class MoveOptions(Options):
     """Options of a run of a learner of 2048."""
 
     moves: Count | None = None
-    """Stop when the learner has made this many moves, including those before --resume; this or
-    --hours must be given."""
+    """Stop after this many moves in total, including those before --resume; this or --hours must be
+    given."""
     threads: Count = 1
     """Number of threads that learn."""
     evaluate_every: Count = 1_000_000
@@ -559,7 +559,7 @@ _STUDENT = (
 
 
 def half_interval(values: npt.ArrayLike) -> float:
-    """Return half of the 95% interval of the mean of values (normal); nan for a single value."""
+    """Return half the 95% interval of the mean of values (normal); nan for a single value."""
     import numpy as np
 
     sample = np.asarray(values, dtype=np.float64)

@@ -128,7 +128,7 @@ def _scores(results: list[dict[str, Any]]) -> str:
         score = f"{each['mean']:,.0f}{half}"
         name, games = each["player"], f"{each['n_games']:,}"
         rows.append([name, games, score, f"{each['max']:,}", *reached, f"{micro:,.1f} µs"])
-    return f"{aligned(head, rows)}\n\n± is half of the 95% interval of the mean."
+    return f"{aligned(head, rows)}\n\n± is half the 95% confidence interval of the mean."
 
 
 def _points(name: str, options: Eval, opponents: list[str]) -> dict[str, Any]:
@@ -175,7 +175,7 @@ def _all_points(results: list[dict[str, Any]]) -> str:
     )
     if illegal:
         note += f" Illegal moves, which pass or are punished: {illegal}."
-    interval = "± is half of the 95% interval of the mean over cycles."
+    interval = "± is half the 95% confidence interval of the mean over cycles."
     if any(each["interval"] is None for each in results):
         interval = "One cycle of 100 games has no interval: play more with --games."
     return f"{aligned(head, rows)}\n\n{note} {interval}"

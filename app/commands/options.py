@@ -73,12 +73,12 @@ class Watch:
     """
 
     players: tuple[Player, ...]
-    """Players of one game; of Daihinmin, the last one takes all seats that are left."""
+    """Players of one game; in Daihinmin, the last one takes all seats that are left."""
     seed: int = 0
     """Seed of the game, as of a reset of its environment."""
     to: Literal["terminal", "window"] | File = "terminal"
-    """Place of the pictures: terminal, window, or a file that ends in .gif or .mp4, in a folder
-    that is made."""
+    """Where the pictures go: terminal, window, or a file that ends in .gif or .mp4, whose folder is
+    created if it does not exist."""
     speed: float = 5.0
     """Moves per second; 0: as fast as the player moves."""
     until: int | None = None
@@ -102,7 +102,7 @@ class Eval:
     players: tuple[Player, ...]
     """Players of one game."""
     games: int = 100
-    """Number of games of each player, at most 10,000,000; of Daihinmin, a multiple of 100."""
+    """Number of games of each player, at most 10,000,000; in Daihinmin, a multiple of 100."""
     seed: int = 0
     """Seed of the first game or cycle; the others have the numbers after it."""
     opponents: tuple[PlayerOfDaihinmin, ...] = ()
@@ -129,7 +129,7 @@ class Warmup:
     """Compile the environments of both games, and what the moves of players need.
 
     Compiled code is kept on disk, in the folder NUMBA_CACHE_DIR or next to the package, so that
-    later uses do not wait. What is kept already is not compiled again.
+    later uses do not wait. Code that is kept already is not compiled again.
 
     Example: afterstate warmup expectimax daihinmin-mc
     """
@@ -175,7 +175,7 @@ class Join:
     """Name in the server's lists, at most 14 characters, of which our server shows 9; by default
     that of the player."""
     silence_seconds: float = SILENCE_SECONDS
-    """Time to wait for the server's next message before the match is left, in seconds."""
+    """Seconds to wait for the server's next message before leaving the match."""
 
 
 @dataclass(frozen=True)

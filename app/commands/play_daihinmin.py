@@ -79,7 +79,7 @@ class Person:
             try:
                 given = cards.parse(text.upper())
                 if given & ~hand or cards.count(given) != n:
-                    raise ValueError(f"it must be {n} of your cards, got {text!r}")
+                    raise ValueError(f"a gift must be {n} of your cards, got {text!r}")
                 return given
             except ValueError as error:
                 print(error)
@@ -136,7 +136,7 @@ def read_play(text: str, legal: list[int]) -> int:
     """
     if text.isdecimal():
         if not 1 <= int(text) <= len(legal):
-            raise ValueError(f"a number of the list must be in 1..{len(legal)}, got {text:.20}")
+            raise ValueError(f"a number in the list must be in 1..{len(legal)}, got {text:.20}")
         return legal[int(text) - 1]
     play = plays.PASS if text.lower() == "pass" else plays.parse(text.upper())
     if play not in legal:

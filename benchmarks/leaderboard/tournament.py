@@ -70,7 +70,7 @@ class PlayerResult(NamedTuple):
     name: str
     games: int
     points: float  # per 100 games
-    interval: float  # half of the 95% interval, over cycles; nan for a single one
+    interval: float  # half the 95% confidence interval, over cycles; nan for a single one
     places: list[float]  # share of each place
 
 
@@ -131,7 +131,7 @@ def check(rows: Sequence[Row]) -> None:
 
 
 def cycles_half_interval(points: Sequence[float], games: Sequence[int]) -> float:
-    """Return half of the 95% interval of points per 100 games, nan for a single cycle.
+    """Return half the 95% confidence interval of points per 100 games, nan for a single cycle.
 
     The error is that of a ratio of sums over independent cycles with unequal numbers of games; the
     interval has Student's t.

@@ -68,7 +68,7 @@ PROGRAMS = {"train": training.main, "prune": pruning.main}
 
 
 def learn() -> None:
-    """Run the commands of the network that have not ended yet, in the working folder.
+    """Run the commands of the network that have not ended yet, in the working directory.
 
     Raises:
         OSError: a file cannot be written.

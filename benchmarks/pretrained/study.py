@@ -209,13 +209,13 @@ def page(runs: dict[str, list[Row]], late: Sequence[Row]) -> str:
             "Networks of [4x6 tuples](../../../docs/players.md#n-tuple-networks) learn by backward "
             f"[TC(0.5)](../../../docs/learning.md) from {short(last['n_moves'])} moves with one "
             "thread and seed 1, unless a setting says otherwise. A difference is that of all "
-            "settings which the run has and the other one lacks. ± is half of the 95% interval of "
-            f"a mean over games ({counts}). It does not cover other seeds: each setting has one "
-            "run, so differences of a few percent are not significant. The last columns are the "
-            "shares of greedy games that reach a tile. `searched.npy` has positions behind the "
-            "first 8,000 moves of 200 games by 2-ply search with the package's network, and "
-            f"`made_up.npy` {N_MADE_UP:,} boards of a 32768 in a corner and two to five tiles from "
-            "2 to 128.\n",
+            "settings which the run has and the other one lacks. ± is half the 95% confidence "
+            f"interval of a mean over games ({counts}). It does not cover other seeds: each "
+            "setting has one run, so differences of a few percent are not significant. The last "
+            "columns are the shares of greedy games that reach a tile. `searched.npy` has "
+            "positions behind the first 8,000 moves of 200 games by 2-ply search with the "
+            f"package's network, and `made_up.npy` {N_MADE_UP:,} boards of a 32768 in a corner "
+            "and two to five tiles from 2 to 128.\n",
             table(runs) + "\n",
             "![Scores by moves learned](curves.svg)\n",
             "| setting | of `afterstate train ntuple` |\n| --- | --- |",

@@ -437,14 +437,27 @@ def check_turn(view: Any, plays: bool | None = None) -> Game:
     check_one_of((None, True, False), plays=plays)
     if plays not in (None, is_to_play) or not _asks(asked, _LOW_AND_HIGH):
         _explain(asked)
-        does = {None: "acts", True: "plays", False: "gives"}[plays]
-        raise ValueError(
-            f"view must be that of the player in turn, who {does} and has 1 to 13 cards, as left "
-            f"says, and those to give, got that of {view['viewer']} with {view['turn']} in turn, "
-            f"{view['to_give']} cards to give, hands {view['hands'].tolist()}, left "
-            f"{view['left'].tolist()} and {view['n_out']} players out"
-        )
+        raise ValueError(f"view must {_expected(asked, plays)}")
     return asked if asked["viewer"] >= 0 else views.view(asked, int(asked["turn"]))
+
+
+def _expected(view: Game, plays: bool | None) -> str:
+    """Return what a view of a player in turn lacks, and what was given."""
+    viewer, turn, to_give = (int(view[name]) for name in ("viewer", "turn", "to_give"))
+    if turn < 0 or viewer not in (-1, turn):
+        return f"belong to the player in turn, {turn}, got that of player {viewer}"
+    if plays is True and to_give:
+        return f"ask for a play, got one with {to_give} cards to give"
+    if plays is False and not to_give:
+        return "ask for cards to give, got one that asks for a play"
+    if view["n_out"] >= N_PLAYERS - 1:
+        return f"be of a game that is not over, got one with {view['n_out']} players out"
+    held, left = int(view["hands"][turn]).bit_count(), int(view["left"][turn])
+    return (
+        f"have 1 to {_LOW_AND_HIGH[1]['left'][turn]} cards in the hand of player {turn}, as many "
+        f"as left says, and those to give without the joker, got {held}, left {left} and "
+        f"{to_give} cards to give"
+    )
 
 
 def check_out(view: Game) -> None:

@@ -397,7 +397,7 @@ def test_a_working_folder_that_was_removed_is_named(words: str, tmp_path: Path) 
     command = f'rmdir "{folder}" && exec {sys.executable} -m afterstate {words}'
     run = subprocess.run(["sh", "-c", command], capture_output=True, text=True, cwd=folder)
     assert (run.returncode, run.stdout) == (2, "")
-    assert run.stderr == "error: the working folder was removed: change to another one\n"
+    assert run.stderr == "error: the working directory was removed: change to another one\n"
 
 
 def test_a_long_text_is_not_repeated_whole(capsys: pytest.CaptureFixture[str]) -> None:

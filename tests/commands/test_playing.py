@@ -137,7 +137,7 @@ def test_a_person_plays_daihinmin(monkeypatch: pytest.MonkeyPatch, capsys: Captu
     assert re.search(r"hint of sample: (pass|\w\w)", out)
     assert re.search(r"1: \w\w", out)
     assert "a play must be 'pass', a card" in out
-    assert re.search(r"a number of the list must be in 1\.\.\d+, got 0", out)
+    assert re.search(r"a number in the list must be in 1\.\.\d+, got 0", out)
     points = re.search(r"^points: (.*)$", out, re.MULTILINE)
     assert points
     assert sorted(int(word) for word in re.findall(r" (\d+)(?:,|$)", points[1])) == [1, 2, 3, 4, 5]
@@ -159,7 +159,7 @@ def test_cards_are_given_in_the_exchange(monkeypatch: pytest.MonkeyPatch, capsys
     words = "--games 2 --opponents random --hints sample".split()
     main(["play", "daihinmin", "--seed", str(seed), *words])
     out = capsys.readouterr().out
-    assert re.search(r"it must be 2 of your cards, got 'S3'", out)
+    assert re.search(r"a gift must be 2 of your cards, got 'S3'", out)
     assert re.search(r"hint of sample: \w\w \w\w", out)
 
 

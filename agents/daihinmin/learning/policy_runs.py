@@ -34,7 +34,7 @@ class PolicyOptions(Options):
     jobs: Jobs = 1
     """Processes that play; the policy does not depend on it."""
     backend: Backend = "local"
-    """Place of the processes: this machine, or a Ray cluster."""
+    """Where the processes run: on this machine (local), or on a Ray cluster (ray)."""
 
     amount_name: ClassVar[str] = "steps"
 

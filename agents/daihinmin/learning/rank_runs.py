@@ -56,7 +56,8 @@ class RankSettings:
     symmetries: bool = False
     """Exchange suits at random. Not for networks that use the history."""
     average: ShareBelow1 = 0.0
-    """Decay of the moving average of the weights, which plays. 0: the weights themselves play."""
+    """Decay of the exponential moving average of the weights, which plays. 0: no average, the
+    weights themselves play."""
 
 
 @settings
@@ -74,7 +75,7 @@ class RankOptions(Options):
     jobs: Jobs = 1
     """Processes that play."""
     backend: Backend = "local"
-    """Place of the processes: this machine, or a Ray cluster."""
+    """Where the processes run: on this machine (local), or on a Ray cluster (ray)."""
     device: Device = "cpu"
     """Device on which networks learn and play: cpu or cuda."""
 
@@ -107,7 +108,7 @@ class RankRun:
     guests: list[RulePlayer] = field(default_factory=list)
     """Players without networks that play in the games, too, and are not learned from."""
     guest_share: Share = 0.5
-    """Probability of each seat but one that a guest has it, if there are any."""
+    """Probability that a guest takes a seat, if there are any; one seat is never a guest's."""
     temperature: Positive = 1.0
     """Temperature of the player policy, where it is a teacher or a guest."""
     epsilon: ShareBelow1 = 0.0
@@ -129,7 +130,7 @@ class RankRun:
     pool: Count = 200
     """Number of latest generations that play."""
     iterations: Count = 1_000
-    """Batches that are learned in each generation."""
+    """Gradient steps of each generation."""
     lam: Share = 1.0
     """Lambda of the targets: 1 for the places, as in Kuwabara and Hoki 2018; below 1 they are
     partly predictions later in the game, by the network that plays when the fit of the generation

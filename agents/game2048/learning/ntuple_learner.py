@@ -360,11 +360,11 @@ class NTupleLearner:
         """
         header, arrays = ntuple_file.read(path)
         if "learner" not in header:
-            raise ValueError(f"{path} has a network but no learner: it can play, not resume")
+            raise ValueError(f"{path} has a network but no learner: it can be played, not resumed")
         net = unpack_network(path, header, arrays)
         metadata = header["learner"]
         if isinstance(metadata, dict) and "rng" in metadata:
-            raise ValueError(f"{path} was written by afterstate 0.1: it can play, not resume")
+            raise ValueError(f"{path} was written by afterstate 0.1: it can be played, not resumed")
         try:
             learner = cls(net, from_dict(metadata["settings"], NTupleSettings), log=log)
             learner.seconds = float(metadata.get("seconds", 0))

@@ -43,7 +43,7 @@ class Log:
     jobs: Jobs = 1
     """Number of processes that play."""
     backend: Backend = "local"
-    """Place of the processes: this machine, or a Ray cluster."""
+    """Where the processes run: on this machine (local), or on a Ray cluster (ray)."""
     resume: bool = False
     """Continue a run that was interrupted."""
 

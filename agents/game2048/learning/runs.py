@@ -117,14 +117,19 @@ class NTupleSettings:
                 f"lam must be 0 in forward learning without delay, got {shown(self.lam)}"
             )
         if self.delay and not forward:
-            raise ValueError("delay is for forward learning: backward learning needs none")
+            raise ValueError(f"delay must be 0 in backward learning, got {self.delay}")
         if self.within_stage and (forward or self.good is not None):
-            raise ValueError("within_stage is for backward learning: no good, no forward")
+            raise ValueError(
+                "within_stage must be false in forward learning and with good, got true"
+            )
         if self.carousel_stages and not self.carousel:
-            raise ValueError(f"carousel_stages needs carousel, got {[*self.carousel_stages]} alone")
+            raise ValueError(
+                f"carousel_stages must be empty without carousel, got {[*self.carousel_stages]}"
+            )
         if self.good is not None and (forward or self.carousel or self.jump):
             raise ValueError(
-                "good is for backward learning from the start: no carousel, no jump, no forward"
+                "good must be none in forward learning and with carousel or jump, got "
+                f"{shown(self.good)}"
             )
         if self.floor and self.rule != "tc":
             raise ValueError(f"floor is for the rule tc, got {shown(self.floor)} with {self.rule}")
@@ -253,7 +258,7 @@ class NTupleRun:
         net = self.network.new(start_value=0)  # allocates no memory page of the weights
         learner = NTupleLearner.load(path, _read_log(self.log))
         if pack_network(net)[0] != pack_network(learner.network)[0]:
-            raise ValueError(f"{path} has another network than the settings")
+            raise ValueError(f"{path} must hold the network of the settings, and holds another one")
         learner.settings, learner.threads = self.learner, threads
         return learner
 
@@ -318,7 +323,7 @@ class ValueSettings(Fitting):
     games: Count = 1_024
     """Games played in parallel. With fewer games the network learns more from as many moves."""
     segment: Count = 1
-    """Moves of each game between two updates, by which targets look ahead. An update has so many
+    """Moves of each game between two updates, by which targets look ahead. An update has this many
     positions of each game and is completed before a run is interrupted."""
     lam: Share = 0.95
     """Lambda, the weight of later moves of the segment in a target: 0 none, 1 full."""
@@ -588,7 +593,10 @@ class SearchValueRun:
 
             set_threads(options.threads)
         elif options.threads != 1 or options.device != "cpu":
-            raise ValueError("threads must be 1 and device cpu for an N-tuple network")
+            raise ValueError(
+                "threads must be 1 and device cpu for an N-tuple network, got "
+                f"{options.threads} and {options.device}"
+            )
         learner, path = self.new(options.device), folder.path / self.checkpoints[0]
         if options.resume:
             learner.resume(path)

@@ -81,11 +81,13 @@ class TableModel:
         """Load a file of `save`."""
         header, arrays = ntuple_file.read(path)
         if "search" not in header or "sums" not in arrays:
-            raise ValueError(f"{path} has no learner from searches: it can play, not resume")
+            raise ValueError(f"{path} has no learner from searches: it can be played, not resumed")
         net, sums = ntuple_file.unpack_network(path, header, arrays), self._update.sums
         same = ntuple_file.pack_network(net)[0] == ntuple_file.pack_network(self.network)[0]
         if not same or (arrays["sums"].shape, arrays["sums"].dtype) != (sums.shape, sums.dtype):
-            raise ValueError(f"{path} has another network or rule than the settings")
+            raise ValueError(
+                f"{path} must hold the network and rule of the settings, and has others"
+            )
         if not files.is_finite(arrays["sums"]):
             raise ValueError(f"{path} has sums that are NaN or infinite")
         if ntuple_file.is_by_nibbles(header) and arrays["sums"].size:

@@ -51,6 +51,7 @@ from afterstate.agents.training.recorded import Recorded
 from afterstate.agents.training.run import EVALUATION_SEED, summary
 from afterstate.envs.game2048 import torch_rules
 from afterstate.envs.game2048.torch_rules import afterstates, draw_bits, exponents, spawn, start
+from afterstate.envs.messages import shown
 from afterstate.envs.signals import uninterrupted
 
 
@@ -150,7 +151,7 @@ class ValueLearner:
     ) -> None:
         self.settings = settings = settings or ValueSettings()
         if settings.jump and log is None:
-            raise ValueError("jump needs a log")
+            raise ValueError(f"jump must be 0 without a log, got {shown(settings.jump)}")
         self.fitter = new_fitter(net, mse_loss, settings, planes)
         self.n_moves, self.n_games, self.seconds = 0, 0, 0.0
         self._device, self._seed = nets.device_of(net), int(seed or 0)
@@ -346,7 +347,9 @@ class ValueLearner:
         try:
             scale = current_names(metadata)["value_scale"]
             if scale != self.settings.value_scale:
-                raise ValueError(f"its value_scale is {scale}")
+                raise ValueError(
+                    f"value_scale must be {self.settings.value_scale}, got {shown(scale)}"
+                )
             self._restore_games(others)
             self._restore_segment(others)
             if metadata["device"] == self._device.type:

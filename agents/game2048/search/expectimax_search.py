@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from afterstate.agents.game2048.kernels import inlined, kernel, mixed
+from afterstate.agents.game2048.kernels import hash_board, inlined, kernel
 from afterstate.agents.game2048.values.ntuple import (
     best_move,
     prefetch_moves,
@@ -63,7 +63,7 @@ class Search(NamedTuple):
     """Settings and memory of a search, as kernels take them."""
 
     cutoff: float
-    extend: int  # with at most so many empty cells, the next tile and move count half a move
+    extend: int  # with at most this many empty cells, the next tile and move count half a move
     lowest_last: float  # share of the empty cells, from the first one on, whose tiles come last
     table: Words  # [buckets, 8]: four keys, each by exclusive or with its entry, then four entries
     control: Indices  # stop flag, salt of the keys, two counters, and the limit of the first
@@ -112,7 +112,7 @@ def _bucket(search: Search, after: Word) -> Word:
 
     It does not depend on the salt: entries displace each other in the same way in every search.
     """
-    return mixed(after) & np.uint64(len(search.table) - 1)
+    return hash_board(after) & np.uint64(len(search.table) - 1)
 
 
 @kernel

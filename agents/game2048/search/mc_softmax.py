@@ -301,7 +301,7 @@ def learned_temperature(player: MCSoftmaxAgent, boards: Any) -> float:
         raise ValueError(f"select must be a policy with a temperature, got {shown(name)}")
     first = MCSoftmaxAgent(player.network, MCSoftmaxSettings(simulations=1)).evaluate(words)
     if len(words) == 0 or np.isinf(first).all(1).any():
-        raise ValueError("boards must be some, each with a legal move")
+        raise ValueError("boards must be at least one, and each must have a legal move")
     moves = player.choose(player.search(words))
     temperatures = np.geomspace(1e-4, 10, 101)
     best = int(np.argmax([_likelihood(policy(name, 1, t), first, moves) for t in temperatures]))

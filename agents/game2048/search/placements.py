@@ -99,7 +99,7 @@ def _smoothness_loss(across: Word, down: Word, i: int, tile: int, losses: Words)
 
 @njit("uint64(uint64, boolean, uint64[::1])", **KERNEL)
 def placements(board: Word, pruned: bool, losses: Words) -> Word:
-    """Return the tiles to try on a board: all, or if `pruned` only the most annoying ones.
+    """Return the tiles to try on a board: all, or if `pruned` only those worst by a quick measure.
 
     A new tile is an island of its own, minus the groups that it joins.
 

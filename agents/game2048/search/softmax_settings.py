@@ -43,8 +43,8 @@ class MCSoftmaxSettings:
     backup_temperature: Positive | None = None
     """Temperature of backup after one simulation; by default that of the policy."""
     trees: Count | None = None
-    """Number of trees without chance; by default one tree with chance. All trees of a board have at
-    most 10 million simulations together."""
+    """Number of trees without chance (determinized: a move has one drawn outcome); by default one
+    tree with chance. All trees of a board have at most 10 million simulations together."""
     unvisited: Literal["outcomes", "value"] = "value"
     """Value of an afterstate's outcomes that are not in the tree: the mean of those that are
     (`outcomes`, as in Watanabe and Matsuzaki), or the value function's value of the afterstate

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from afterstate.agents.game2048.kernels import count_zeros, kernel, mixed
+from afterstate.agents.game2048.kernels import count_zeros, hash_board, kernel
 from afterstate.envs.game2048.rules import (
     afterstates,
     count_cells,
@@ -262,7 +262,7 @@ def _backed_up_value(trees: Trees, state: int, n_all: int) -> float:
 def cache_slot(trees: Trees, tree: int, after: Word) -> int:
     """Return the index in `value_cache` of an afterstate of a tree, added with NaN if it is new."""
     first, mask = tree * trees.cache_size, trees.cache_size - 1
-    at = np.int64(mixed(after)) & mask
+    at = np.int64(hash_board(after)) & mask
     while trees.cache_keys[first + at] != after:
         if trees.cache_keys[first + at] == 0:
             trees.cache_keys[first + at], trees.value_cache[first + at] = after, np.nan

@@ -57,7 +57,7 @@ function moves(hint, { values: name, digits }) {
     );
     return el("tr", { className: action === hint.action ? "best" : "" }, ...cells);
   });
-  const heads = ["move", name, "difference to the best", ...(hint.visits ? ["visits"] : [])];
+  const heads = ["move", name, "difference from the best", ...(hint.visits ? ["visits"] : [])];
   heads.push(isShare ? "from 0 to 1" : "from worst to best");
   if (!shown.length) return el("p", { className: "dim" }, "This player gives no values.");
   return scroll("Values of the moves", tableOf(heads, rows));
@@ -68,7 +68,7 @@ function line(hint) {
   return el(
     "div",
     {},
-    el("h3", {}, "Principal line"),
+    el("h3", {}, "Principal variation"),
     el(
       "p",
       { className: "dim" },
@@ -91,7 +91,7 @@ function outcomes(hint, digits) {
       el("td", {}, number(each.value - mean, digits)),
     ),
   );
-  const heads = ["tile", "probability (%)", "value", "difference to the mean"];
+  const heads = ["tile", "probability (%)", "value", "difference from the mean"];
   return el(
     "details",
     {},

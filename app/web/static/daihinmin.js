@@ -25,7 +25,7 @@ import {
 import { MatchForm, rules } from "./match_form.js";
 import { RecordedForm, Stepper } from "./recorded.js";
 
-export const GIVE_UP = "Give up the match of Daihinmin that is running?";
+export const GIVE_UP = "Give up the current match of Daihinmin?";
 export const isRunning = (match) => Boolean(match && match.begun && !match.match_over);
 
 class Table {
@@ -51,7 +51,7 @@ class Table {
     this.tableNode = el("div");
     this.handNode = el("div");
     this.hintNode = el("div", { "aria-live": "polite" });
-    this.logNode = el("ol", { className: "log", tabIndex: 0, ariaLabel: "What happened" });
+    this.logNode = el("ol", { className: "log", tabIndex: 0, ariaLabel: "Events" });
     this.results = el("div");
     this.left = el(
       "section",
@@ -64,7 +64,7 @@ class Table {
     this.history = el(
       "section",
       { className: "panel", "aria-label": "History" },
-      el("h2", {}, "What happened"),
+      el("h2", {}, "History"),
       this.logNode,
       this.results,
     );
@@ -267,7 +267,7 @@ class Table {
     return el(
       "p",
       {},
-      `The places of the row are ${places.map((each) => each + 1).join(" ")}: ${same ? "the same" : "not the same"} as here in game ${game}.`,
+      `Places on the leaderboard in game ${game}: ${places.map((each) => each + 1).join(" ")}, ${same ? "the same" : "different"} here.`,
     );
   }
 
@@ -323,14 +323,14 @@ class Table {
       : usable.size
         ? "Your turn: choose cards, then play them"
         : this.selected.size
-          ? "Your turn: no play has these cards"
+          ? "Your turn: no legal play has these cards"
           : "Your turn: only a pass is possible";
     const text = state.is_mine ? asked : state.over ? `You came ${state.places[0]}` : "Your hand";
     const does = toGive ? "gives the selected ones" : "plays the selected ones, P passes";
     const keys = el(
       "p",
       { className: "dim keys", hidden: state.over },
-      `Keys: ← and → go to a card, Enter selects it, Enter again ${does}, ? hints, Esc pauses the others.`,
+      `Keys: ← and → go to a card, Enter selects it, Enter again ${does}, ? hints, Esc pauses the other players.`,
     );
     this.handNode.replaceChildren(
       el("h2", {}, text),
@@ -386,7 +386,7 @@ class Table {
     if (this.state.to_give)
       return this.selected.size === this.state.to_give && this.change("give", { cards: [...this.selected] });
     const plays = this.selected.size ? this.exact() : [];
-    if (this.selected.size && !plays.length) return say("No play has these cards alone.");
+    if (this.selected.size && !plays.length) return say("No legal play has exactly these cards.");
     if (plays.length > 1 && plays[0].play !== this.hinted) {
       say(`These cards make ${plays.length} plays: choose one.`);
       return this.playsNode.querySelector("button").focus();

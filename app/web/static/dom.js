@@ -96,7 +96,7 @@ export async function begin(path, body, shown) {
   } catch (error) {
     if (error.status !== 409) throw error;
   }
-  return confirm("Give up the game that is running in another window?") ? post(path, body) : undefined;
+  return confirm("Give up the current game in another window?") ? post(path, body) : undefined;
 }
 
 async function answer(response) {

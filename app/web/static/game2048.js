@@ -96,7 +96,7 @@ class Game {
         button("Set up a position", () => this.openSetup()),
       ),
       this.setup,
-      label("show afterstate and chance apart", this.chance),
+      label("show the afterstate before the new tile", this.chance),
       this.chanceNode,
       el("p", { className: "dim keys" }, "Keys: arrows, WASD or HJKL move; the buttons name theirs."),
     );
@@ -150,7 +150,7 @@ class Game {
       label("Speed", this.speed),
       this.speedText,
       label("Stop at", this.until),
-      label("lines, outcomes and tree with a hint", this.detail),
+      label("show lines, outcomes and tree with hints", this.detail),
       this.timing,
       this.result,
     );
@@ -254,7 +254,7 @@ class Game {
   // Starts a game unless the visitor keeps the one that is running.
   async start(body = null) {
     const wanted = body || (await attempt(() => ({ seed: seedOf(this.seedInput) })));
-    if (!wanted || (this.state.n_moves && !this.state.over && !confirm("Give up the game that is running?")))
+    if (!wanted || (this.state.n_moves && !this.state.over && !confirm("Give up the current game?")))
       return undefined;
     await this.settle();
     this.isBusy = true; // keys wait until the new game is shown
@@ -323,11 +323,11 @@ class Game {
 
   async undo() {
     await this.settle();
-    if (!this.state.can_undo) return say("There is no move to take back.");
+    if (!this.state.can_undo) return say("There is nothing to undo.");
     const state = await attempt(() => post("2048/undo", { turn: this.state.turn }));
     if (!state) return this.reload();
     this.show(state);
-    return say("Took back a move.");
+    return say("Move undone.");
   }
 
   // Ends a run, and waits for its last answer.
@@ -361,7 +361,7 @@ class Game {
     if (hint.turn === turn) this.result.replaceChildren(...analysis(hint, player));
     else {
       await this.reload();
-      message("The game went on in another window; this is its position.");
+      message("The game was continued in another window; this is its position now.");
     }
   }
 
@@ -447,7 +447,7 @@ class Game {
     if (!this.running) this.runButton.textContent = "Run (R)";
     if (this.state.over && this.expected != null && this.state.seed != null) {
       const same = this.state.score === this.expected;
-      this.timing.textContent = `The score of the row is ${number(this.expected)}: ${same ? "the same" : "not the same"} as here.`;
+      this.timing.textContent = `Score on the leaderboard: ${number(this.expected)}, ${same ? "the same" : "different"} here.`;
       this.expected = null;
     }
     if (isReached()) say(`Stopped at the tile ${this.state.max_tile}.`);

@@ -194,7 +194,7 @@ class Leaderboard {
       : el(
           "p",
           { className: "dim" },
-          "The moves of this player depend on time, or its network is not here: its games cannot be replayed.",
+          "The moves of this player depend on the clock, or its network is not installed: its games cannot be replayed.",
         );
     const head = el("h3", { tabIndex: -1 }, `Games of ${result.name}`);
     this.rows.replaceChildren(head, note || "", scroll("Games", tableOf(heads, list)), more);

@@ -25,15 +25,15 @@ class Learn {
     this.seconds = onEnter(el("input", { type: "number", min: 1, max: 300, value: 60, step: "any" }), () =>
       this.send("start"),
     );
-    this.startButton = button("Learn from nothing", () => this.send("start"), { className: "main" });
-    this.resumeButton = button("Learn on", () => this.send("resume"));
+    this.startButton = button("Train from scratch", () => this.send("start"), { className: "main" });
+    this.resumeButton = button("Continue training", () => this.send("resume"));
     this.stopButton = button("Stop", () => this.send("stop"));
     this.playSeconds = onEnter(el("input", { type: "number", min: 1, max: 30, value: 10, step: "any" }), () =>
       this.play(),
     );
-    this.playButton = button("Play against time", () => this.play());
+    this.playButton = button("Timed games", () => this.play());
     this.facts = el("dl", { className: "numbers" });
-    this.results = el("dl", { className: "numbers", ariaLabel: "Games against time" });
+    this.results = el("dl", { className: "numbers", ariaLabel: "Results of timed games" });
     this.curve = el("div");
     this.board = new Board();
     this.caption = el("p", { className: "dim" });
@@ -62,8 +62,8 @@ class Learn {
         ),
         el(
           "section",
-          { "aria-label": "A game of the network now" },
-          el("h2", {}, "A game of the network now"),
+          { "aria-label": "Current game" },
+          el("h2", {}, "Current game"),
           this.board.node,
           this.caption,
         ),
@@ -76,7 +76,7 @@ class Learn {
   }
 
   async send(what) {
-    const question = "Replace the network that has learned?";
+    const question = "Replace your trained network?";
     if (what === "start" && this.state?.exists && !confirm(question)) return;
     const body = () => (what === "stop" ? {} : { seconds: numberOf(this.seconds, "Seconds") });
     const state = await attempt(() => post(`learn/${what}`, body()));
@@ -96,7 +96,7 @@ class Learn {
       think("learn/play", { seconds: numberOf(this.playSeconds, "Seconds of play") }),
     );
     this.isPlaying = false;
-    this.playButton.textContent = "Play against time";
+    this.playButton.textContent = "Timed games";
     if (!played) return;
     const reached = Object.entries(played.reach).map(([tile, share]) => [
       `reach ${tile}`,
@@ -123,7 +123,7 @@ class Learn {
     if (!state) return message(AWAY);
     if (messageText() === AWAY) message("");
     this.show(state);
-    if (!state.exists) message("Your network is lost, because the server was started again.");
+    if (!state.exists) message("The server was restarted, and your network is gone.");
   }
 
   show(state) {
@@ -174,7 +174,7 @@ class Learn {
     if (!boards?.length) return;
     this.frame = this.isStill ? boards.length - 1 : Math.min(this.frame + 1, boards.length - 1);
     this.board.show(boards[this.frame]);
-    this.caption.textContent = `A game of seed 0 with the values so far, score ${number(this.sample.score)}.`;
+    this.caption.textContent = `Game of seed 0 with the present values, score ${number(this.sample.score)}.`;
   }
 }
 

@@ -60,8 +60,7 @@ function mark(name) {
 
 // Says that players are being loaded, until they are.
 async function loading() {
-  const text =
-    "The players are being loaded; playing works already, and a player that is asked answers then.";
+  const text = "Players are still loading. You can play already; hints arrive once they are loaded.";
   if (isLoading) return;
   isLoading = true;
   for (let me = {}; !me.ready; me = await get("me").catch(() => ({}))) {

@@ -50,7 +50,7 @@ class Args:
     jobs: Jobs = 1
     """Processes that play."""
     backend: Backend = "local"
-    """Place of the processes: this machine, or a Ray cluster."""
+    """Where the processes run: on this machine (local), or on a Ray cluster (ray)."""
     hours: Positive | None = None
     """Hours after which no more games begin; by default there is no limit."""
     settings: Path = SETTINGS

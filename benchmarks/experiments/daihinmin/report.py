@@ -346,9 +346,10 @@ def page(
         f"{experiment.paper}: {experiment.shows}. {scale(experiment, shares)}",
         f"`{train}`, then `{play}`, repeat this page. "
         f"{took(rows, curves)} {100 * len(rows):,} games: {n_draws:,} draws of five, who "
-        f"played {len(rows):,} sets of 100. ± is half of the 95% interval over draws, twice "
-        "the standard error, also of the paper. Intervals and verdicts do not cover learning where "
-        "a network learned once; with several runs they are over runs, by Student's distribution.",
+        f"played {len(rows):,} sets of 100. ± is half the 95% confidence interval over draws, "
+        "twice the standard error, also of the paper. Intervals and verdicts do not cover learning "
+        "where a network learned once; with several runs they are over runs, by Student's "
+        "distribution.",
         *verdicts,
         "## Points",
         points_table(experiment, by_player),

@@ -99,7 +99,7 @@ class Args:
     jobs: Jobs = 1
     """Processes that train networks, or play the games of one; and that play draws."""
     backend: Backend = "local"
-    """Place of the processes: this machine, or a Ray cluster."""
+    """Where the processes run: on this machine (local), or on a Ray cluster (ray)."""
     hours: Positive | None = None
     """Hours after which no more generations or draws begin; by default there is no limit."""
     device: str = "cpu"
@@ -239,7 +239,7 @@ def network_file(
 def play_draw(
     players: Players, names: Sequence[str], n_sets: int, seed: int, n_games: int
 ) -> list[Row]:
-    """Play sets of so many games with five players; return a row for each set."""
+    """Play sets of `n_games` games with five players; return a row for each set."""
     torch.set_num_threads(1)
     seated = [players[name] for name in names]
     log = play_sets(seated, n_sets, seed, n_games)

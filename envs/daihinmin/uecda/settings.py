@@ -119,7 +119,7 @@ def check(settings: ServerSettings, n_players: int) -> None:
             f"match must have 1 to {MAX_MATCH_NAME} characters, got {len(settings.match)}"
         )
     if not is_text(settings.match or ""):
-        raise ValueError(f"match must be text that UTF-8 has, got {shown(settings.match)}")
+        raise ValueError(f"match must be text that UTF-8 can encode, got {shown(settings.match)}")
     for name, least, most in _RANGES:
         value = getattr(settings, name)
         if value is not None and not least <= value <= most:

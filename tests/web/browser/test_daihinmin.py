@@ -286,7 +286,7 @@ def test_a_step_waits_until_the_players_are_loaded(
     page = open_page("daihinmin", new_server().address)
     start_to_watch(page)
     assert me(page)["ready"] is False
-    sync_api.expect(page.locator("#message")).to_contain_text("players are being loaded")
+    sync_api.expect(page.locator("#message")).to_contain_text("Players are still loading")
     page.wait_for_selector("ol.log li:nth-child(2)", timeout=600_000)
     sync_api.expect(page.locator("#message")).to_be_empty()
 
@@ -295,7 +295,7 @@ def test_hands_are_shown_in_a_match_only(open_page: Open) -> None:
     page = open_page("daihinmin")
     box = page.get_by_label("show all hands")
     sync_api.expect(box).to_be_disabled()
-    assert not page.locator("text=What happened").is_visible()
+    assert not page.get_by_role("heading", name="History").is_visible()
     start_of_match(page)
     sync_api.expect(box).to_be_enabled()
 

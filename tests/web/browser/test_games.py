@@ -174,9 +174,9 @@ def test_a_network_learns_and_plays_against_time(
     server.load()
     page = open_page("learn", server.address)
     page.set_default_timeout(180_000)  # compiles if caches are empty
-    play = page.get_by_role("button", name="Play against time")
+    play = page.get_by_role("button", name="Timed games")
     sync_api.expect(play).to_be_disabled()
-    page.get_by_role("button", name="Learn from nothing").click()
+    page.get_by_role("button", name="Train from scratch").click()
     page.wait_for_selector("svg.curve")
     page.get_by_role("button", name="Stop").click()
     page.get_by_label("Seconds of play").fill("1")
@@ -187,7 +187,7 @@ def test_a_network_learns_and_plays_against_time(
     page.wait_for_timeout(2_000)  # the present game ends
     page.get_by_label("Seconds of play").fill("1")
     play.click()
-    results = page.get_by_label("Games against time")
+    results = page.get_by_label("Results of timed games")
     sync_api.expect(results).to_contain_text("mean score", timeout=60_000)
     assert int(results.locator("dd").first.inner_text().replace(",", "")) >= 1
 
@@ -201,7 +201,7 @@ def test_pages_are_accessible(open_page: Callable[..., Any], view: str, scheme: 
     if view == "2048":
         player = "mc-softmax" if scheme == "dark" else "expectimax"
         page.get_by_label("Player", exact=True).select_option(player)
-        page.get_by_label("lines, outcomes and tree with a hint").check()
+        page.get_by_label("show lines, outcomes and tree with hints").check()
         page.keyboard.press("?")
         page.wait_for_selector("text=Best move:")
     if view == "daihinmin":

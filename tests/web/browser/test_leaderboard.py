@@ -34,8 +34,8 @@ def test_a_replay_of_daihinmin_is_compared_with_its_row(open_page: Open) -> None
     page.get_by_label("Speed").select_option("0")
     page.locator("nav a", has_text="Leaderboard").click()
     page.get_by_role("button", name="Watch sample client").click()
-    page.wait_for_selector("text=The places of the row are", timeout=60_000)
-    assert ": the same as here in game 1." in page.locator("body").inner_text()
+    page.wait_for_selector("text=Places on the leaderboard in game 1:", timeout=60_000)
+    assert ", the same here." in page.locator("body").inner_text()
 
 
 def test_the_focus_follows_to_the_games_of_a_player(open_page: Open) -> None:
@@ -73,8 +73,8 @@ def test_a_phone_shows_buttons_and_means_beside_the_names(open_page: Open) -> No
 def test_a_click_watches_a_player_of_2048_at_once(open_page: Open) -> None:
     page = open_page("leaderboard")
     page.get_by_role("button", name="Watch largest reward").click()
-    page.wait_for_selector("text=The score of the row is", timeout=60_000)
-    assert ": the same as here." in page.locator("body").inner_text()
+    page.wait_for_selector("text=Score on the leaderboard:", timeout=60_000)
+    assert ", the same here." in page.locator("body").inner_text()
 
 
 def test_any_game_of_a_cycle_is_watched(open_page: Open) -> None:

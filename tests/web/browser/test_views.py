@@ -140,7 +140,7 @@ def test_the_skip_link_moves_the_focus_and_keeps_the_view(open_page: Open) -> No
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "view"
-    assert page.url.endswith("#learn") and page.locator("text=Learn from nothing").count()
+    assert page.url.endswith("#learn") and page.locator("text=Train from scratch").count()
 
 
 def test_enter_on_a_link_follows_it_and_plays_no_card(open_page: Open) -> None:
@@ -151,7 +151,7 @@ def test_enter_on_a_link_follows_it_and_plays_no_card(open_page: Open) -> None:
     turn = me(page)["match"]["turn"]
     page.locator("nav a", has_text="Learn").focus()
     page.keyboard.press("Enter")
-    page.wait_for_selector("text=Learn from nothing")
+    page.wait_for_selector("text=Train from scratch")
     assert me(page)["match"]["turn"] == turn
 
 
@@ -493,7 +493,7 @@ def test_a_paused_replay_stays_where_it_is_and_goes_on(open_page: Open) -> None:
     sync_api.expect(n_moves_shown(page)).to_have_text(str(n_shown + 1))
     page.get_by_label("Speed").fill("4")
     page.get_by_role("button", name="Run").click()
-    page.wait_for_selector("text=The score of the row is 1: not the same as here.")
+    page.wait_for_selector("text=Score on the leaderboard: 1, different here.")
     sync_api.expect(n_moves_shown(page)).to_have_text(str(n_moves))
 
 
@@ -524,7 +524,7 @@ def test_a_phone_shows_four_columns_and_a_tree_that_scrolls(open_page: Open) -> 
     ]
     assert len(set(tops)) == 1
     page.get_by_label("Player", exact=True).select_option("mc-softmax")
-    page.get_by_label("lines, outcomes and tree with a hint").check()
+    page.get_by_label("show lines, outcomes and tree with hints").check()
     page.get_by_role("button", name="Hint").click()
     assert page.locator("svg.tree").bounding_box()["width"] >= 640
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
@@ -537,7 +537,7 @@ def test_a_tree_that_is_cut_shows_that_it_scrolls(
     page = open_page("2048", viewport={"width": width, "height": 800})
     set_up(page)
     page.get_by_label("Player", exact=True).select_option("mc-softmax")
-    page.get_by_label("lines, outcomes and tree with a hint").check()
+    page.get_by_label("show lines, outcomes and tree with hints").check()
     page.get_by_role("button", name="Hint").click()
     tree = page.get_by_role("region", name="Tree")
     assert tree.evaluate("(node) => node.scrollWidth > node.clientWidth") == is_cut
@@ -557,7 +557,7 @@ def test_a_tree_that_is_cut_shows_that_it_scrolls(
 def test_a_hint_says_what_its_values_are(open_page: Open, player: str, meaning: str) -> None:
     page = open_page("2048")
     page.get_by_label("Player", exact=True).select_option(player)
-    page.get_by_label("lines, outcomes and tree with a hint").check()
+    page.get_by_label("show lines, outcomes and tree with hints").check()
     page.get_by_role("button", name="Hint").click()
     page.wait_for_selector("text=Best move")
     assert page.locator("thead th").nth(1).inner_text() == meaning
@@ -581,7 +581,7 @@ def test_nothing_to_undo_is_said_and_not_an_error(open_page: Open) -> None:
     page = open_page("2048")
     start_of_2048(page, 3)
     page.keyboard.press("u")
-    sync_api.expect(page.locator("#status")).to_have_text("There is no move to take back.")
+    sync_api.expect(page.locator("#status")).to_have_text("There is nothing to undo.")
     sync_api.expect(page.locator("#message")).to_be_empty()
 
 
@@ -609,17 +609,19 @@ def test_a_network_is_replaced_only_if_agreed(
     starts: list[str] = []
     page.on("dialog", answer)
     page.on("request", lambda sent: starts.append(sent.url) if "learn/start" in sent.url else None)
-    start = page.get_by_role("button", name="Learn from nothing")
+    start = page.get_by_role("button", name="Train from scratch")
     page.get_by_label("Seconds", exact=True).fill("1")
     start.click()
     page.wait_for_selector("text=mean score of the last", timeout=120_000)
-    sync_api.expect(page.get_by_role("button", name="Learn on")).to_be_enabled(timeout=60_000)
+    sync_api.expect(page.get_by_role("button", name="Continue training")).to_be_enabled(
+        timeout=60_000
+    )
     assert not asked
     learned = page.evaluate(CURVE)
     for n_starts in (1, 2):
         with page.expect_event("dialog"):
             start.click()
-        assert asked == ["Replace the network that has learned?"] * n_starts
+        assert asked == ["Replace your trained network?"] * n_starts
         page.wait_for_timeout(300)
         assert len(starts) == n_starts
         if n_starts == 1:
@@ -632,13 +634,13 @@ def test_a_network_without_values_is_said_to_be_prepared(open_page: Open) -> Non
     state = {"running": True, "exists": False, "error": "", "curve": [], "sample": {}}
     page.route("**/api/learn/start", lambda route: route.fulfill(json=state))
     page.route("**/api/learn", lambda route: route.fulfill(json=state))
-    page.get_by_role("button", name="Learn from nothing").click()
+    page.get_by_role("button", name="Train from scratch").click()
     page.wait_for_selector("text=The network is being prepared")
 
 
 def test_a_refused_start_is_not_said_to_learn(open_page: Open) -> None:
     page = open_page("learn")
     page.get_by_label("Seconds", exact=True).fill("9999")
-    page.get_by_role("button", name="Learn from nothing").click()
+    page.get_by_role("button", name="Train from scratch").click()
     sync_api.expect(page.locator("#message")).not_to_be_empty()
     sync_api.expect(page.locator("#status")).to_have_text("Learn")

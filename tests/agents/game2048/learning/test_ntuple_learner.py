@@ -183,13 +183,13 @@ def test_wrong_settings_are_refused(wrong: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"delay": 3}, "delay is for forward"),
-        ({"good": 0.5, "order": "forward"}, "good is for backward"),
-        ({"good": 0.5, "carousel": True}, "good is for backward"),
-        ({"within_stage": True, "order": "forward"}, "within_stage is for backward"),
-        ({"within_stage": True, "good": 0.5}, "within_stage is for backward"),
-        ({"good": 0.5, "jump": 0.5}, "good is for backward"),
-        ({"carousel_stages": (16,)}, "carousel_stages needs carousel"),
+        ({"delay": 3}, "delay must be 0 in backward"),
+        ({"good": 0.5, "order": "forward"}, "good must be none"),
+        ({"good": 0.5, "carousel": True}, "good must be none"),
+        ({"within_stage": True, "order": "forward"}, "within_stage must be false"),
+        ({"within_stage": True, "good": 0.5}, "within_stage must be false"),
+        ({"good": 0.5, "jump": 0.5}, "good must be none"),
+        ({"carousel_stages": (16,)}, "carousel_stages must be empty"),
         ({"floor": 0.1, "rule": "td"}, "floor is for the rule tc"),
     ],
 )

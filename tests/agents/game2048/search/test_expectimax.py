@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from afterstate.agents.game2048.kernels import mixed
+from afterstate.agents.game2048.kernels import hash_board
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.search import expectimax, expectimax_search
@@ -305,7 +305,7 @@ def test_the_table_changes_no_value(depth: int) -> None:
 def test_boards_that_differ_in_one_row_are_spread_over_the_buckets(row: int) -> None:
     board = np.uint64(oracle.to_word(random_board(random.Random(1), (4, 4))))
     boards = board ^ np.arange(2**16, dtype=np.uint64) << np.uint64(16 * row)
-    assert len({int(mixed(each)) % 2**14 for each in boards}) > 0.9 * 2**14
+    assert len({int(hash_board(each)) % 2**14 for each in boards}) > 0.9 * 2**14
 
 
 def test_symmetric_boards_share_their_entries() -> None:

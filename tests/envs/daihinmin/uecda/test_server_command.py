@@ -247,7 +247,7 @@ def test_bytes_that_are_no_text_are_refused(
     with pytest.raises(SystemExit) as stop:
         main(words.split())
     assert stop.value.code == 2
-    assert f"{name} must be text that UTF-8 has, got" in capsys.readouterr().err
+    assert f"{name} must be text that UTF-8 can encode, got" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("option", ["--seats", "--replacement"])
