@@ -326,7 +326,7 @@ def test_the_file_of_another_network_is_refused(path: Path, net: nn.Module) -> N
     Fitter(net, mse_loss).save(path, {})
     fitter = Fitter(Line(), mse_loss)
     before = weights_of(fitter.net)
-    with pytest.raises(ValueError, match="another network"):
+    with pytest.raises(ValueError, match="must hold the network"):
         fitter.load(path)
     np.testing.assert_array_equal(weights_of(fitter.net), before)
 

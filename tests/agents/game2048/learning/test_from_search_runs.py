@@ -329,11 +329,11 @@ def test_wrong_settings_and_options_are_refused(
     ("run_settings", "other", "message"),
     [
         (TABLES, {"learner": {"games": 9}}, "games, not 9"),
-        (TABLES, {"fitting": {"rule": "td"}}, "another network or rule"),
-        (TABLES, {"network": {"tuples": [[0]], "size": [2, 3]}}, "another network or rule"),
+        (TABLES, {"fitting": {"rule": "td"}}, "must hold the network and rule"),
+        (TABLES, {"network": {"tuples": [[0]], "size": [2, 3]}}, "must hold the network and rule"),
         (NEURAL, {"learner": {"games": 9}}, "games, not 9"),
         (NEURAL, {"fitting": {"unit": 5}}, "value_scale"),
-        (NEURAL, {"network": {"name": "Tiny", "hidden": 9}}, "another network"),
+        (NEURAL, {"network": {"name": "Tiny", "hidden": 9}}, "must hold the network"),
     ],
 )
 def test_the_checkpoint_of_another_learner_is_refused(

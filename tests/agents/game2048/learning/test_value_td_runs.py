@@ -184,7 +184,7 @@ def test_the_checkpoint_of_another_learner_is_refused(path: Path) -> None:
     with pytest.raises(ValueError, match="value_scale"):
         new(value_scale=3.0).resume(path)
     for net in (CNN22(), Tiny(9)):
-        with pytest.raises(ValueError, match="another network"):
+        with pytest.raises(ValueError, match="must hold the network"):
             ValueLearner(net, ValueSettings(games=5, value_scale=SCALE)).resume(path)
     with pytest.raises(ValueError, match=r"net\.safetensors"):
         new().resume(path.with_name("net.safetensors"))
