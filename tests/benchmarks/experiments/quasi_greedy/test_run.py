@@ -446,7 +446,11 @@ def test_a_run_whose_weights_diverge_ends_with_its_last_evaluation(
     assert f"The weights of restart diverged after {last['moves']} moves." in page
 
 
-SHARED = [("epsilon", "greedy only", "restart")]
+SHARED = [
+    ("epsilon", "greedy only", "restart"),
+    ("good_plays", "all games", "no restart"),
+    ("good_plays", "all games, restart", "restart"),
+]
 """Runs whose rows are those of a run of the experiment with restart."""
 
 
