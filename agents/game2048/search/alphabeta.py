@@ -360,8 +360,8 @@ class SearchResult(NamedTuple):
     value: float
     depth: int  # in moves
     line: list[int]  # the best line: boards after each move and each tile
-    positions: int  # in the last iteration
-    cutoffs: int
+    n_positions: int  # in the last iteration
+    n_cutoffs: int  # in the last iteration
 
 
 class AlphaBetaAgent(Agent):

@@ -30,8 +30,8 @@ from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.search.expectimax_search import (
     LIMIT,
     MAX_DEPTH,
-    N_FOUND,
     N_SEARCHED,
+    N_TABLE_HITS,
     SALT,
     STOP,
     Search,
@@ -76,7 +76,7 @@ class SearchResult(NamedTuple):
     depth: int  # of the last search that was finished
     cutoff: float  # of that search
     n_searched: int  # afterstates before the last ply, in all searches and threads together
-    n_found: int  # others that were found in the transposition table
+    n_table_hits: int  # others that were found in the transposition table
 
 
 class ExpectimaxAgent(Agent):
@@ -152,9 +152,9 @@ class ExpectimaxAgent(Agent):
         return sum(int(search.control[N_SEARCHED]) for search in self._searches)
 
     @property
-    def n_found(self) -> int:
+    def n_table_hits(self) -> int:
         """The number of afterstates found in the transposition table instead of searched."""
-        return sum(int(search.control[N_FOUND]) for search in self._searches)
+        return sum(int(search.control[N_TABLE_HITS]) for search in self._searches)
 
     def search(self, board: Any) -> SearchResult:
         """Search a board word, to the depth or the limit of this player.
@@ -165,9 +165,9 @@ class ExpectimaxAgent(Agent):
         word = check_word(board, *self.size)
         values = np.empty(4)
         with self._lock:
-            searched, found = self.n_searched, self.n_found
+            searched, hits = self.n_searched, self.n_table_hits
             depth, cutoff = self._write_values(word, False, values)
-            counts = self.n_searched - searched, self.n_found - found
+            counts = self.n_searched - searched, self.n_table_hits - hits
         action = int(values.argmax()) if np.isfinite(values).any() else -1
         return SearchResult(action, values, depth, cutoff, *counts)
 

@@ -46,7 +46,7 @@ TEMPERATURE = 0.08
 MIN_TEMPERATURE = 500.0
 """The lowest temperature, in points, for networks that have hardly learned."""
 
-STOP, SALT, N_SEARCHED, N_FOUND, LIMIT = range(5)
+STOP, SALT, N_SEARCHED, N_TABLE_HITS, LIMIT = range(5)
 """Places in `Search.control`."""
 
 _SLOTS = 4
@@ -250,7 +250,7 @@ def _chance(
     after = canonical(after, net.size[0], net.size[1], net.symmetric)
     stored = _find(search, after, depth, probability)
     if stored == stored:  # not NaN
-        search.control[N_FOUND] += 1
+        search.control[N_TABLE_HITS] += 1
         return stored
     search.control[N_SEARCHED] += 1
     if search.control[N_SEARCHED] == search.control[LIMIT]:

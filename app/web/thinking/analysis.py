@@ -77,7 +77,7 @@ def _probabilities(player: Any, board: list[int]) -> list[float | None]:
 
 def _counts(player: Any) -> dict[str, int]:
     """Return the counters of a search that has them."""
-    names = {"n_searched": "afterstates searched", "n_found": "found in the table"}
+    names = {"n_searched": "afterstates searched", "n_table_hits": "found in the table"}
     return {
         text: int(getattr(player, name)) for name, text in names.items() if hasattr(player, name)
     }

@@ -297,7 +297,7 @@ def test_the_table_changes_no_value(depth: int) -> None:
     large = ExpectimaxAgent(net, depth, cutoff=0, table_bits=18)
     assert tiny.evaluate(boards).tolist() == large.evaluate(boards).tolist()
     if depth > 2:  # with two plies lines of play cannot meet
-        assert large.n_found > 0
+        assert large.n_table_hits > 0
         assert large.n_searched < tiny.n_searched
 
 
@@ -509,9 +509,9 @@ def test_the_result_of_a_search_has_its_counts(learned: Network) -> None:
     agent = ExpectimaxAgent(learned, 3)
     board = played_boards(learned, 1)[0]
     first, second = agent.search(board), agent.search(board)
-    assert (first.action, first.n_searched, first.n_found) == second[:1] + second[4:]
-    assert (agent.n_searched, agent.n_found) == (2 * first.n_searched, 2 * first.n_found)
-    assert first.n_found > 0
+    assert (first.action, first.n_searched, first.n_table_hits) == second[:1] + second[4:]
+    assert (agent.n_searched, agent.n_table_hits) == (2 * first.n_searched, 2 * first.n_table_hits)
+    assert first.n_table_hits > 0
     assert (first.depth, first.cutoff) == (3, CUTOFF)
     assert agent.act(board) == first.action
     over = agent.search(from_text("2 4 2 4 / 4 2 4 2 / 2 4 2 4 / 4 2 4 2"))
