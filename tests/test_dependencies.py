@@ -35,7 +35,7 @@ TESTS_OF_EXTRAS = [
     *("tests/agents/daihinmin/values/test_rank_net.py", "tests/examples/test_sb3.py"),
     *("tests/envs/game2048/test_sb3_vec_env.py", "tests/envs/game2048/test_torch_rules.py"),
     "tests/benchmarks/leaderboard/test_tables.py",
-    "tests/benchmarks/leaderboard/test_row_files.py",
+    "tests/benchmarks/leaderboard/test_gzip_rows.py",
 ]
 
 UNREACHABLE = re.compile(

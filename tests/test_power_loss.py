@@ -13,7 +13,7 @@ import pytest
 
 from afterstate.envs import durable_files, json_files
 from afterstate.envs.daihinmin.uecda.journal import Lines
-from afterstate.leaderboard import row_files
+from afterstate.leaderboard import gzip_rows
 from tests.support.power_loss import disk, write_state
 
 if sys.platform != "linux":
@@ -76,22 +76,22 @@ def append_log(path: Path) -> None:
 
 def append_gzip(path: Path) -> None:
     for row in ROWS:
-        row_files.append(path, [row])
+        gzip_rows.append(path, [row])
 
 
 def append_again(path: Path) -> None:
     """Append after a kill, as the leaderboard does."""
-    row_files.repair(path)
+    gzip_rows.repair(path)
     append_gzip(path)
 
 
 def read_gzip(path: Path) -> list[object]:
-    return list(row_files.rows(path))
+    return list(gzip_rows.rows(path))
 
 
 def mend_gzip(path: Path) -> None:
-    row_files.repair(path)
-    row_files.append(path, [{"n_moves": 99}])
+    gzip_rows.repair(path)
+    gzip_rows.append(path, [{"n_moves": 99}])
 
 
 def mend_log(path: Path) -> None:

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from afterstate import agents
 from afterstate.agents import config
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
-from afterstate.agents.game2048.learning.runs import NTupleSettings
+from afterstate.agents.game2048.learning.run_settings import NTupleSettings
 from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.agents.training.learners import LEARNERS, run_settings
 from afterstate.envs import daihinmin_v0

@@ -79,7 +79,7 @@ CHECKPOINT = "stable-baselines3 unpickles checkpoints; docs/files.md says to res
 
 ALLOWED = {
     "app/__main__.py: importlib.import_module": "a module of its table",
-    "app/seats.py: importlib.import_module": NAMED,
+    "agents/factories.py: importlib.import_module": NAMED,
     "app/memory.py: os.execv": "starts the process itself again, with its own arguments",
     "envs/__init__.py: importlib.import_module": "a module of its table",
     "envs/game2048/sb3_vec_env.py: stable_baselines3": "the base class of an environment",

@@ -28,32 +28,32 @@ _2048, _DAIHINMIN = "game2048.learning", "daihinmin.learning"
 
 LEARNERS = {
     "ntuple": Learner(
-        f"{_2048}.runs",
+        f"{_2048}.run_settings",
         "NTupleRun",
         "train an N-tuple network of 2048 by TD self-play",
     ),
     "value": Learner(
-        f"{_2048}.runs",
+        f"{_2048}.run_settings",
         "ValueRun",
         "train a neural value network of 2048 by TD self-play",
     ),
     "policy": Learner(
-        f"{_2048}.runs",
+        f"{_2048}.run_settings",
         "PolicyRun",
         "train a policy network of 2048 to imitate the player of a play log",
     ),
     "search": Learner(
-        f"{_2048}.runs",
+        f"{_2048}.run_settings",
         "SearchValueRun",
         "train a value function of 2048 by Monte-Carlo Softmax searches",
     ),
     "rank": Learner(
-        f"{_DAIHINMIN}.rank_runs",
+        f"{_DAIHINMIN}.rank_settings",
         "RankRun",
         "train a rank network of Daihinmin in generations of games",
     ),
     "daihinmin-policy": Learner(
-        f"{_DAIHINMIN}.policy_runs",
+        f"{_DAIHINMIN}.policy_settings",
         "DaihinminPolicyRun",
         "train a softmax policy of Daihinmin by policy gradient or imitation",
     ),

@@ -22,8 +22,8 @@ from afterstate.agents.training.workers import Workers
 from afterstate.envs import json_files
 from afterstate.envs.messages import shown
 from afterstate.envs.words import whole
+from afterstate.leaderboard.gzip_rows import Row
 from afterstate.leaderboard.machine import machine
-from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.harness import Estimate, processors, results
 
 

@@ -29,7 +29,7 @@ from afterstate.agents.training.folder import FolderLock
 from afterstate.agents.training.workers import Call, Workers
 from afterstate.envs import durable_files, json_files
 from afterstate.envs.messages import listed, shown
-from afterstate.leaderboard.row_files import Row
+from afterstate.leaderboard.gzip_rows import Row
 
 T = TypeVar("T")
 

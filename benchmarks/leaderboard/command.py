@@ -43,7 +43,7 @@ from afterstate.agents.training.workers import Call, Workers
 from afterstate.envs.messages import shown
 from afterstate.envs.options import near
 from afterstate.envs.signals import sigterm_raises
-from afterstate.leaderboard import row_files, tournament
+from afterstate.leaderboard import gzip_rows, tournament
 from afterstate.leaderboard.games import (
     GAMES,
     OWN,
@@ -57,9 +57,9 @@ from afterstate.leaderboard.games import (
     play_games,
     process_fields,
 )
+from afterstate.leaderboard.gzip_rows import Row
 from afterstate.leaderboard.options import Play, Readme, Report, Tournament, Verify
 from afterstate.leaderboard.results import Result, result
-from afterstate.leaderboard.row_files import Row
 from afterstate.leaderboard.rows import (
     PLAYER_FIELDS,
     current,
@@ -94,7 +94,7 @@ def play(args: Play) -> None:
     fields, errors = make_players(to_play, args.only)
     held, calls = FolderLock(args.rows), list[Call]()
     for i, head in fields.items():
-        row_files.repair(rows_file(args.rows, to_play[i]))
+        gzip_rows.repair(rows_file(args.rows, to_play[i]))
         played = games(to_play[i], of_same_player(read(args.rows, to_play[i]), head))
         calls += [partial(play_chunk, i, to_play[i], each) for each in missing(to_play[i], played)]
     made = Workers(args.jobs, args.backend).as_they_end(calls)
@@ -105,7 +105,7 @@ def play(args: Play) -> None:
         else:
             held.check()
             new = [{**fields[i], **row} for row in rows]
-            row_files.append(rows_file(args.rows, to_play[i]), new)
+            gzip_rows.append(rows_file(args.rows, to_play[i]), new)
     if errors:
         failed = [(to_play[i], text) for i, text in errors.items()]
         raise SystemExit("\n".join(f"{e.game}: {e.name!r} {text}" for e, text in failed))

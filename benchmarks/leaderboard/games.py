@@ -36,8 +36,8 @@ from afterstate.envs import json_files
 from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.rules import N_PLAYERS
 from afterstate.envs.messages import listed, shown
+from afterstate.leaderboard.gzip_rows import Row
 from afterstate.leaderboard.machine import machine
-from afterstate.leaderboard.row_files import Row
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

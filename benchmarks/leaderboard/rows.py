@@ -9,9 +9,9 @@ from typing import Any
 
 from afterstate.envs.daihinmin.rules import N_PLAYERS
 from afterstate.envs.messages import shown
-from afterstate.leaderboard import row_files
+from afterstate.leaderboard import gzip_rows
 from afterstate.leaderboard.games import GAMES, OPPONENTS, Entry, file_name, seeds
-from afterstate.leaderboard.row_files import Row
+from afterstate.leaderboard.gzip_rows import Row
 
 _MOST = 1 << 63
 """Numbers of a row are below this one."""
@@ -60,7 +60,7 @@ def read(folder: Path, entry: Entry) -> list[Row]:
     """
     path = rows_file(folder, entry)
     rows = []
-    for i, row in enumerate(row_files.rows(path), 1):
+    for i, row in enumerate(gzip_rows.rows(path), 1):
         if error := row_error(row, entry.game):
             raise ValueError(f"{path}, row {i}: {error}")
         rows.append(row)

@@ -48,8 +48,8 @@ from afterstate.envs.daihinmin.render import PLACES
 from afterstate.envs.daihinmin.rules import N_PLAYERS
 from afterstate.envs.messages import named
 from afterstate.envs.signals import sigterm_raises, uninterrupted
+from afterstate.leaderboard.gzip_rows import Row
 from afterstate.leaderboard.options import Tournament
-from afterstate.leaderboard.row_files import Row
 
 POOL_MEAN = 300.0
 """Mean points per 100 games of all players: five share 15 points a game."""

@@ -19,7 +19,7 @@ from afterstate.agents.config import settings
 from afterstate.envs import json_files
 from afterstate.envs.commands import parse, run_process
 from afterstate.leaderboard import figures
-from afterstate.leaderboard.row_files import Row
+from afterstate.leaderboard.gzip_rows import Row
 
 TITLES = {
     "mean_score": "mean score of the last 1,000 training games",

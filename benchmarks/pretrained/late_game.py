@@ -21,7 +21,7 @@ import numpy.typing as npt
 from tqdm import trange
 
 from afterstate.agents.config import Count, settings
-from afterstate.agents.game2048.learning.runs import MAX_MOVES
+from afterstate.agents.game2048.learning.run_settings import MAX_MOVES
 from afterstate.agents.game2048.learning.self_play import Play, play_path
 from afterstate.agents.game2048.learning.td import new_path
 from afterstate.agents.game2048.search.expectimax import CUTOFF, TABLE_BITS

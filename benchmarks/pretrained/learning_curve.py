@@ -19,7 +19,7 @@ import numpy as np
 
 from afterstate.agents.config import Count, Positive, Share, Whole, settings
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner, evaluate
-from afterstate.agents.game2048.learning.runs import NTupleSettings
+from afterstate.agents.game2048.learning.run_settings import NTupleSettings
 from afterstate.agents.game2048.play import Games
 from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.envs import json_files

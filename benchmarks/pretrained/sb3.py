@@ -36,7 +36,7 @@ from afterstate.agents.training.tables import markdown
 from afterstate.envs import durable_files, json_files
 from afterstate.envs.commands import parse, run_process
 from afterstate.leaderboard import figures
-from afterstate.leaderboard.row_files import Row
+from afterstate.leaderboard.gzip_rows import Row
 
 RESULTS = Path(__file__).parents[1] / "results" / "sb3"
 TABLE = "N-tuple network, TC"

@@ -35,8 +35,8 @@ from afterstate.envs.game2048 import batch, games
 from afterstate.envs.options import POSITIONAL, settings_of
 from afterstate.envs.words import Words, seed_word
 from afterstate.leaderboard.games import fingerprint
+from afterstate.leaderboard.gzip_rows import Row
 from afterstate.leaderboard.machine import machine
-from afterstate.leaderboard.row_files import Row
 from benchmarks.pretrained.ntuple import network_of
 
 RESULT = Path(__file__).parents[1] / "results" / "search_steps.jsonl"

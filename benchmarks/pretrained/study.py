@@ -30,8 +30,8 @@ from afterstate.envs.commands import parse, run_process
 from afterstate.envs.game2048.rules import words
 from afterstate.envs.messages import listed, shown
 from afterstate.leaderboard import figures
+from afterstate.leaderboard.gzip_rows import Row
 from afterstate.leaderboard.machine import machine
-from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.harness import train, write_log
 from benchmarks.experiments.quasi_greedy.settings import short
 from benchmarks.pretrained import curves, late_game

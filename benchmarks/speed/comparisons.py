@@ -35,8 +35,8 @@ from typing import Any, NamedTuple
 from tqdm import tqdm
 
 from afterstate.envs import durable_files
+from afterstate.leaderboard.gzip_rows import Row
 from afterstate.leaderboard.machine import machine
-from afterstate.leaderboard.row_files import Row
 from benchmarks.speed.timing import Program, Section, Span, section
 
 QUIET = 0.1

@@ -21,7 +21,7 @@ from afterstate import agents
 from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.kernels import kernel
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
-from afterstate.agents.game2048.learning.runs import NTupleSettings
+from afterstate.agents.game2048.learning.run_settings import NTupleSettings
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.players import PRETRAINED
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent

@@ -31,7 +31,7 @@ from tqdm import tqdm
 from afterstate.agents.config import Count, settings
 from afterstate.agents.game2048.learning import policy_imitation, value_td
 from afterstate.agents.game2048.learning.play_logs import MOVE
-from afterstate.agents.game2048.learning.runs import ValueSettings
+from afterstate.agents.game2048.learning.run_settings import ValueSettings
 from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent
 from afterstate.agents.game2048.search.softmax_settings import MCSoftmaxSettings
 from afterstate.agents.game2048.values.policy_net import PolicyCNN, probabilities

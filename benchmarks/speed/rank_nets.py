@@ -30,7 +30,7 @@ from afterstate.agents import nets
 from afterstate.agents.config import Count, settings
 from afterstate.agents.daihinmin.learning.game_records import play_log
 from afterstate.agents.daihinmin.learning.rank_learner import RankLearner, Samples, samples
-from afterstate.agents.daihinmin.learning.rank_runs import RankRun, RankSettings
+from afterstate.agents.daihinmin.learning.rank_settings import RankRun, RankSettings
 from afterstate.agents.daihinmin.learning.rank_training import generate
 from afterstate.agents.daihinmin.rule_based.players import HeuristicAgent
 from afterstate.agents.daihinmin.values import rank_net

@@ -14,7 +14,7 @@ pytest.importorskip("matplotlib")
 
 from afterstate.agents.training.run import half_interval
 from afterstate.envs import json_files
-from afterstate.leaderboard.row_files import Row
+from afterstate.leaderboard.gzip_rows import Row
 from benchmarks.pretrained import strength, study
 
 ROOT = Path(__file__).parents[2]

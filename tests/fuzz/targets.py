@@ -23,13 +23,13 @@ from afterstate.agents import config, files, nets
 from afterstate.agents.daihinmin.learning import game_records
 from afterstate.agents.daihinmin.learning.policy_gradient import choices_in
 from afterstate.agents.daihinmin.learning.policy_learner import new_ascent
-from afterstate.agents.daihinmin.learning.policy_runs import DaihinminPolicyRun, PolicyOptions
+from afterstate.agents.daihinmin.learning.policy_settings import DaihinminPolicyRun, PolicyOptions
 from afterstate.agents.daihinmin.rule_based.players import RandomAgent
 from afterstate.agents.daihinmin.values import actor_net, rank_net, softmax_policy
 from afterstate.agents.daihinmin.values.history import decisions
 from afterstate.agents.game2048.learning import play_logs, pruning
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
-from afterstate.agents.game2048.learning.runs import NTupleSettings
+from afterstate.agents.game2048.learning.run_settings import NTupleSettings
 from afterstate.agents.game2048.learning.table_model import TableModel
 from afterstate.agents.game2048.values import ntuple_file, policy_net, value_net
 from afterstate.agents.game2048.values.ntuple_network import Network, network
@@ -40,7 +40,7 @@ from afterstate.envs import json_files
 from afterstate.envs.daihinmin.records import replay
 from afterstate.envs.game2048.rules import afterstates, table
 from afterstate.leaderboard import games as leaderboard
-from afterstate.leaderboard import row_files
+from afterstate.leaderboard import gzip_rows
 from afterstate.leaderboard import rows as leaderboard_rows
 from afterstate.web import choices, game_2048, game_daihinmin
 from afterstate.web.settings import Limits
@@ -327,7 +327,7 @@ def _rows(_: Path) -> list[bytes]:
 def _read_rows(path: Path) -> None:
     for row in leaderboard_rows.read(path.parents[1], RANDOM):
         float(row["score"] + row["cpu_seconds"])
-    row_files.repair(path)
+    gzip_rows.repair(path)
     leaderboard_rows.read(path.parents[1], RANDOM)
 
 

@@ -20,7 +20,7 @@ from tests.oracles.ntuple import symmetric_boards
 from tests.oracles.softmax import Move, State, Tree
 
 if TYPE_CHECKING:
-    from afterstate.agents.game2048.learning.runs import SearchValueSettings
+    from afterstate.agents.game2048.learning.run_settings import SearchValueSettings
     from afterstate.agents.game2048.search.softmax_settings import MCSoftmaxSettings
 
 T = TypeVar("T")

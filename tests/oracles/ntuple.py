@@ -17,7 +17,7 @@ from tests.oracles import game2048 as oracle
 from tests.oracles.game2048 import Board
 
 if TYPE_CHECKING:
-    from afterstate.agents.game2048.learning.runs import NTupleSettings
+    from afterstate.agents.game2048.learning.run_settings import NTupleSettings
 
 Float = np.float32
 Tuples = Sequence[Sequence[int]]

@@ -18,7 +18,7 @@ from tests.oracles.ntuple import symmetric_boards
 
 if TYPE_CHECKING:
     from afterstate.agents.game2048.learning.play_logs import Moves
-    from afterstate.agents.game2048.learning.runs import ValueSettings
+    from afterstate.agents.game2048.learning.run_settings import ValueSettings
 
 
 class Step(NamedTuple):

@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 
 import afterstate.envs  # noqa: F401 - registers the environments
-from afterstate.leaderboard import row_files
+from afterstate.leaderboard import gzip_rows
 from afterstate.leaderboard.__main__ import main
 from afterstate.leaderboard.games import (
     Entry,
 )
-from afterstate.leaderboard.row_files import Row
+from afterstate.leaderboard.gzip_rows import Row
 
 RANDOM = Entry("2048", "random", "random", {}, 6, 3)
 SAMPLE = Entry("daihinmin", "the sample client", "daihinmin-sample", {}, 1, 1)
@@ -31,7 +31,7 @@ def run(command: str, folder: Path, *more: str) -> None:
 
 def all_rows(folder: Path) -> list[Row]:
     """Return all rows of a folder."""
-    return [row for path in sorted(folder.rglob("*.gz")) for row in row_files.rows(path)]
+    return [row for path in sorted(folder.rglob("*.gz")) for row in gzip_rows.rows(path)]
 
 
 ENTRIES: Row = {

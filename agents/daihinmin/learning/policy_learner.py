@@ -36,7 +36,7 @@ from afterstate.agents.daihinmin.learning.policy_gradient import (
     join,
     self_play_gradient,
 )
-from afterstate.agents.daihinmin.learning.policy_runs import (
+from afterstate.agents.daihinmin.learning.policy_settings import (
     RATE,
     DaihinminPolicyRun,
     PolicyOptions,

@@ -30,7 +30,7 @@ from afterstate.agents.daihinmin.afterstates.chains import Afterstates
 from afterstate.agents.daihinmin.afterstates.class_values import POINTS
 from afterstate.agents.daihinmin.afterstates.symmetry import N_SYMMETRIES, permuted
 from afterstate.agents.daihinmin.learning.game_records import Log
-from afterstate.agents.daihinmin.learning.rank_runs import RankSettings
+from afterstate.agents.daihinmin.learning.rank_settings import RankSettings
 from afterstate.agents.daihinmin.values.encoding import Planes
 from afterstate.agents.daihinmin.values.history import Moments, decisions
 from afterstate.agents.daihinmin.values.rank_net import inputs, predict, values

@@ -61,7 +61,7 @@ from afterstate.agents.daihinmin.learning.rank_learner import (
     samples,
     without_games,
 )
-from afterstate.agents.daihinmin.learning.rank_runs import RULE_PLAYERS, RankOptions, RankRun
+from afterstate.agents.daihinmin.learning.rank_settings import RULE_PLAYERS, RankOptions, RankRun
 from afterstate.agents.daihinmin.learning.self_play import play_games
 from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE, find_player
 from afterstate.agents.daihinmin.values import rank_net

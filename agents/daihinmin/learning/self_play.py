@@ -29,7 +29,7 @@ from afterstate.agents.daihinmin.afterstates.class_values import POINTS
 from afterstate.agents.daihinmin.afterstates.endgame import won_duel
 from afterstate.agents.daihinmin.afterstates.exchange import gift, gift_afterstates
 from afterstate.agents.daihinmin.learning.game_records import Log, new_log
-from afterstate.agents.daihinmin.learning.rank_runs import RULE_PLAYERS
+from afterstate.agents.daihinmin.learning.rank_settings import RULE_PLAYERS
 from afterstate.agents.daihinmin.rule_based.heuristic import (
     Weights,
     WeightsType,

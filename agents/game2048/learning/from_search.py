@@ -42,7 +42,7 @@ from numba import int64, njit, uint64, void
 from afterstate.agents import files
 from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.kernels import KERNEL
-from afterstate.agents.game2048.learning.runs import SearchValueSettings
+from afterstate.agents.game2048.learning.run_settings import SearchValueSettings
 from afterstate.agents.game2048.play import Games
 from afterstate.agents.game2048.search import softmax_search
 from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent, SearchResult

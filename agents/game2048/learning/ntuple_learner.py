@@ -31,7 +31,7 @@ import numpy.typing as npt
 
 from afterstate.agents import files
 from afterstate.agents.config import from_dict
-from afterstate.agents.game2048.learning.runs import MAX_MOVES, NTupleSettings
+from afterstate.agents.game2048.learning.run_settings import MAX_MOVES, NTupleSettings
 from afterstate.agents.game2048.learning.self_play import (
     BEST,
     GAMES,

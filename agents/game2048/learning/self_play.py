@@ -1,7 +1,7 @@
 """Self-play games from which a network learns, in compiled code.
 
 A game is a path of afterstates, `after_0 --(reward_1)--> after_1 -- ... --> after_T`, played
-greedily unless the settings say otherwise (`runs.NTupleSettings`):
+greedily unless the settings say otherwise (`run_settings.NTupleSettings`):
 
 - some games are played by search, and some moves are random;
 - *restart* (Matsuzaki 2017): a game that has ended is played again from its middle, then from the

@@ -10,7 +10,7 @@ import numpy as np
 from afterstate.agents import files
 from afterstate.agents.config import Rate, checked
 from afterstate.agents.game2048.kernels import kernel
-from afterstate.agents.game2048.learning.runs import DEFAULT_RATES
+from afterstate.agents.game2048.learning.run_settings import DEFAULT_RATES
 from afterstate.agents.game2048.learning.td import TOWARD_RANDOM, Update, update
 from afterstate.agents.game2048.search.softmax_tree import Values
 from afterstate.agents.game2048.values import ntuple_file

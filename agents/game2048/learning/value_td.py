@@ -42,7 +42,7 @@ from torch.nn.functional import mse_loss
 from afterstate.agents import nets
 from afterstate.agents.config import current_names
 from afterstate.agents.game2048.learning import play_logs
-from afterstate.agents.game2048.learning.runs import ValueSettings
+from afterstate.agents.game2048.learning.run_settings import ValueSettings
 from afterstate.agents.game2048.play import Games, play
 from afterstate.agents.game2048.values.planes import planes
 from afterstate.agents.game2048.values.value_net import ValueNetAgent, evaluate

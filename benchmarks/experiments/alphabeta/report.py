@@ -11,7 +11,7 @@ from afterstate.agents.game2048.search.alphabeta import AlphaBetaSettings
 from afterstate.agents.training.tables import markdown
 from afterstate.envs import json_files
 from afterstate.leaderboard import figures
-from afterstate.leaderboard.row_files import Row
+from afterstate.leaderboard.gzip_rows import Row
 from benchmarks.experiments.alphabeta.settings import HERE, Experiment, Players
 from benchmarks.experiments.cells import cost, latest, mean_text, name, took
 from benchmarks.experiments.harness import Study, processors, published_texts

@@ -30,8 +30,8 @@ from afterstate.agents.training.folder import FolderLock
 from afterstate.agents.training.workers import Workers
 from afterstate.envs import json_files
 from afterstate.envs.commands import parse, run_process
+from afterstate.leaderboard.gzip_rows import Row
 from afterstate.leaderboard.machine import machine
-from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments import harness
 from benchmarks.experiments.alphabeta import report
 from benchmarks.experiments.alphabeta.settings import SETTINGS, Experiment, Reach

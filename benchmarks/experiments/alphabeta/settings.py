@@ -8,7 +8,7 @@ from typing import Any, Literal
 from afterstate.agents.config import Count, Positive, settings
 from afterstate.agents.training.run import EVALUATION_SEED
 from afterstate.envs.messages import listed
-from afterstate.leaderboard.row_files import Row
+from afterstate.leaderboard.gzip_rows import Row
 from benchmarks.experiments.cells import name
 
 HERE = Path(__file__).parent

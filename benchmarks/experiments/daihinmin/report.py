@@ -21,9 +21,9 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from afterstate.agents.daihinmin.learning.rank_runs import RankRun
+from afterstate.agents.daihinmin.learning.rank_settings import RankRun
 from afterstate.agents.training.tables import markdown
-from afterstate.leaderboard.row_files import Row
+from afterstate.leaderboard.gzip_rows import Row
 from benchmarks.experiments.daihinmin.settings import (
     FOLDER,
     Claim,

@@ -39,7 +39,7 @@ from afterstate.agents import nets
 from afterstate.agents.config import Backend, Count, Jobs, Positive, settings
 from afterstate.agents.daihinmin.learning.game_records import Log, join, play_log
 from afterstate.agents.daihinmin.learning.rank_learner import errors, samples
-from afterstate.agents.daihinmin.learning.rank_runs import RULE_PLAYERS, RankOptions
+from afterstate.agents.daihinmin.learning.rank_settings import RULE_PLAYERS, RankOptions
 from afterstate.agents.daihinmin.learning.rank_training import RankTraining
 from afterstate.agents.daihinmin.learning.self_play import play_games
 from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE, find_player
@@ -51,8 +51,8 @@ from afterstate.agents.training.workers import ALONE, Call, Workers
 from afterstate.envs import durable_files, json_files
 from afterstate.envs.commands import parse, run_process
 from afterstate.envs.daihinmin.rules import N_PLAYERS
+from afterstate.leaderboard.gzip_rows import Row
 from afterstate.leaderboard.machine import machine
-from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments import harness
 from benchmarks.experiments.daihinmin import report
 from benchmarks.experiments.daihinmin.settings import Experiment, read, seeded

@@ -8,7 +8,7 @@ from typing import Any
 
 from afterstate.agents import config
 from afterstate.agents.config import Count, NonNegative, Share, Whole, from_dict, settings
-from afterstate.agents.daihinmin.learning.rank_runs import RankRun
+from afterstate.agents.daihinmin.learning.rank_settings import RankRun
 from afterstate.envs.messages import shown
 from benchmarks.experiments.harness import settings_file
 

@@ -15,7 +15,7 @@ from afterstate.agents.training.run import N_RECENT
 from afterstate.agents.training.tables import markdown
 from afterstate.envs import json_files
 from afterstate.leaderboard import figures
-from afterstate.leaderboard.row_files import Row
+from afterstate.leaderboard.gzip_rows import Row
 from benchmarks.experiments.cells import cost, interval, latest, mean_text, name, score, took
 from benchmarks.experiments.harness import INTERVALS, Estimate, Study, over_runs, published_texts
 from benchmarks.experiments.mc_softmax.settings import HERE, Experiment, Measure

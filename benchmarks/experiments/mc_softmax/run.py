@@ -35,7 +35,7 @@ from afterstate import agents
 from afterstate.agents.config import Backend, Count, Jobs, Positive, from_dict, read, settings
 from afterstate.agents.game2048 import players
 from afterstate.agents.game2048.learning import play_logs
-from afterstate.agents.game2048.learning.runs import SearchValueRun
+from afterstate.agents.game2048.learning.run_settings import SearchValueRun
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent, learned_temperature
 from afterstate.agents.game2048.search.softmax_settings import MCSoftmaxSettings
@@ -47,8 +47,8 @@ from afterstate.agents.training.workers import ALONE, Workers
 from afterstate.envs import durable_files, json_files
 from afterstate.envs.commands import parse, run_process
 from afterstate.envs.words import Words
+from afterstate.leaderboard.gzip_rows import Row
 from afterstate.leaderboard.machine import has_bfloat16, machine
-from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments import harness
 from benchmarks.experiments.cells import fill, mean_regret, play_cells, play_part
 from benchmarks.experiments.harness import (

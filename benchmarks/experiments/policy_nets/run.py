@@ -41,7 +41,7 @@ from afterstate.agents.training.run import EVALUATION_SEED
 from afterstate.agents.training.workers import Workers
 from afterstate.envs.commands import parse, run_process
 from afterstate.envs.messages import listed
-from afterstate.leaderboard.row_files import Row
+from afterstate.leaderboard.gzip_rows import Row
 from benchmarks.experiments.cells import play_cells, play_part
 from benchmarks.experiments.harness import (
     Study,

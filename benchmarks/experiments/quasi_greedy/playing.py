@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner, evaluate
-from afterstate.agents.game2048.learning.runs import NTupleSettings
+from afterstate.agents.game2048.learning.run_settings import NTupleSettings
 from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.agents.training.folder import FolderLock
 from afterstate.agents.training.run import Diverged
 from afterstate.envs import durable_files, json_files
 from afterstate.envs.signals import sigterm_raises, uninterrupted
+from afterstate.leaderboard.gzip_rows import Row
 from afterstate.leaderboard.machine import machine
-from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.quasi_greedy.settings import DEPTHS, Experiment, Measure, Run, Scale
 
 SAVE_SECONDS = 1800

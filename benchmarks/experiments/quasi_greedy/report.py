@@ -9,7 +9,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from afterstate.agents.training.tables import markdown
-from afterstate.leaderboard.row_files import Row
+from afterstate.leaderboard.gzip_rows import Row
 from benchmarks.experiments.harness import Estimate, difference, over_runs, processors
 from benchmarks.experiments.quasi_greedy.rows import Curves, Point, at
 from benchmarks.experiments.quasi_greedy.settings import (

@@ -18,7 +18,7 @@ import pytest
 from afterstate.agents.config import from_dict, read
 from afterstate.agents.game2048.learning import ntuple_learner, play_logs
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner, evaluate
-from afterstate.agents.game2048.learning.runs import NTupleRun, NTupleSettings
+from afterstate.agents.game2048.learning.run_settings import NTupleRun, NTupleSettings
 from afterstate.agents.game2048.play import Games, play
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.values.ntuple import NTupleAgent

@@ -19,7 +19,7 @@ import pytest
 from afterstate import agents
 from afterstate.agents.game2048.learning import ntuple_learner
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
-from afterstate.agents.game2048.learning.runs import MAX_MOVES, NTupleSettings
+from afterstate.agents.game2048.learning.run_settings import MAX_MOVES, NTupleSettings
 from afterstate.agents.game2048.learning.self_play import self_play
 from afterstate.agents.game2048.play import Games
 from afterstate.agents.game2048.values.ntuple import NTupleAgent, estimate

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from afterstate.envs import json_files
-from afterstate.leaderboard import row_files
+from afterstate.leaderboard import gzip_rows
 from benchmarks.experiments import full_scale
 from benchmarks.experiments.full_scale import (
     MOVES,
@@ -63,7 +63,7 @@ def test_a_rate_is_that_of_the_slowest_run_with_the_most_moves(
 @pytest.mark.skipif(not RESULTS.exists(), reason="needs the results of a checkout")
 def test_moves_of_a_game_are_those_of_the_leaderboard() -> None:
     """Games of several players have 27 to 29 points a move."""
-    rows = list(row_files.rows(RESULTS / "leaderboard" / "2048" / "expectimax-3-ply.jsonl.gz"))
+    rows = list(gzip_rows.rows(RESULTS / "leaderboard" / "2048" / "expectimax-3-ply.jsonl.gz"))
     points = sum(row["score"] for row in rows) / sum(row["moves"] for row in rows)
     assert MOVES == pytest.approx(530_000 / points, rel=0.05)
 

@@ -20,7 +20,7 @@ from afterstate.agents.training.workers import Call, Workers
 from afterstate.envs.commands import EXTRAS
 from afterstate.leaderboard import command as leaderboard
 from afterstate.leaderboard import games as leaderboard_games
-from afterstate.leaderboard import row_files
+from afterstate.leaderboard import gzip_rows
 from afterstate.leaderboard.__main__ import main
 from afterstate.leaderboard.command import README
 from afterstate.leaderboard.games import (
@@ -30,7 +30,7 @@ from afterstate.leaderboard.games import (
     play_games,
     seeds,
 )
-from afterstate.leaderboard.row_files import Row
+from afterstate.leaderboard.gzip_rows import Row
 from afterstate.leaderboard.rows import current, rows_file
 from tests.support.leaderboard import ENTRIES, RANDOM, all_rows, file_of, run
 from tests.support.training_runs import lock_of_another_process
@@ -59,13 +59,13 @@ def test_an_interrupted_run_resumes(tmp_path: Path, bots: ModuleType) -> None:
     file_of(tmp_path, {"2048": ENTRIES["2048"]})
     run("play", tmp_path, "--only", "random")
     path = rows_file(tmp_path, RANDOM)
-    before = list(row_files.rows(path))
+    before = list(gzip_rows.rows(path))
     path.write_bytes(path.read_bytes()[:-30])
     run("play", tmp_path, "--only", "random")
-    after = list(row_files.rows(path))
+    after = list(gzip_rows.rows(path))
     assert [row["score"] for row in after] == [row["score"] for row in before]
     run("play", tmp_path)
-    assert list(row_files.rows(path)) == after  # all was there
+    assert list(gzip_rows.rows(path)) == after  # all was there
     assert len(all_rows(tmp_path)) == 10
 
 
@@ -333,10 +333,10 @@ def test_rows_are_verified(
     assert out.count(": same") == 2 + 2 + 2
     assert "random, 3 of seed 924710231...: same" in out
     path = rows_file(tmp_path, RANDOM)
-    rows = list(row_files.rows(path))
+    rows = list(gzip_rows.rows(path))
     rows[1]["score"] += 4
     path.unlink()
-    row_files.append(path, rows)
+    gzip_rows.append(path, rows)
     seed = str(rows[1]["seed"])
     with pytest.raises(SystemExit, match="1 differ"):
         run("verify", tmp_path, "--only", "random", "--seed", seed)
@@ -346,7 +346,7 @@ def test_rows_are_verified(
         other = {**rows[1], of: output}
         assert f"its {of} changed" in leaderboard.difference(entry, [other], [other["seed"]])
     entry = entries(tmp_path / "entries.json")[2]
-    rows = list(row_files.rows(rows_file(tmp_path, entry)))[:3]
+    rows = list(gzip_rows.rows(rows_file(tmp_path, entry)))[:3]
     changes: list[Row] = [{"decisions": 10**6}, {"places": [0, 1, 2, 3, 4]}]
     for change in changes:
         (of,) = change
@@ -375,9 +375,9 @@ def test_missing_games_are_named_and_timed_ones_skipped(
     run("verify", tmp_path, "--all")
     assert "quick: not played again" in capsys.readouterr().out
     path = rows_file(tmp_path, RANDOM)
-    rows = list(row_files.rows(path))
+    rows = list(gzip_rows.rows(path))
     path.unlink()
-    row_files.append(path, rows[1:])
+    gzip_rows.append(path, rows[1:])
     with pytest.raises(SystemExit, match="1 differ"):
         run("verify", tmp_path)
     printed = capsys.readouterr().out
@@ -434,7 +434,7 @@ def test_impossible_rows_are_named(tmp_path: Path, changed: Row, message: str) -
     file_of(tmp_path, {"2048": {"random": ENTRIES["2048"]["random"]}})
     run("play", tmp_path)
     path = rows_file(tmp_path, RANDOM)
-    row_files.append(path, [{**next(row_files.rows(path)), **changed}])
+    gzip_rows.append(path, [{**next(gzip_rows.rows(path)), **changed}])
     for command in ("play", "verify", "report"):
         with pytest.raises(ValueError, match=rf"random\.jsonl\.gz, row 7: .*{message}"):
             run(command, tmp_path)
@@ -510,7 +510,7 @@ def test_a_report_of_own_rows_includes_the_published_ones(
     names = [line.split(" | ")[0] for line in capsys.readouterr().out.splitlines()[2:4]]
     assert sorted(names) == ["| mine", "| random"]
     assert (other / "2048.md").exists() and not (tmp_path / "2048.md").exists()
-    assert len(all_rows(other)) == 2 < len(list(row_files.rows(rows_file(tmp_path, entry))))
+    assert len(all_rows(other)) == 2 < len(list(gzip_rows.rows(rows_file(tmp_path, entry))))
 
 
 @pytest.mark.slow

@@ -30,7 +30,7 @@ from afterstate.leaderboard.games import (
     play_games,
     seeds,
 )
-from afterstate.leaderboard.row_files import Row
+from afterstate.leaderboard.gzip_rows import Row
 from afterstate.leaderboard.rows import of_same_player, rows_file
 from afterstate.leaderboard.rows import read as read_rows
 from tests.support.leaderboard import ENTRIES, RANDOM, SAMPLE, file_of, run

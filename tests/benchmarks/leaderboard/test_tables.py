@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from afterstate.leaderboard import games as leaderboard_games
-from afterstate.leaderboard import row_files
+from afterstate.leaderboard import gzip_rows
 from afterstate.leaderboard.games import (
     OPPONENTS,
     Entry,
@@ -18,8 +18,8 @@ from afterstate.leaderboard.games import (
     process_fields,
     seeds,
 )
+from afterstate.leaderboard.gzip_rows import Row
 from afterstate.leaderboard.results import Result, front, result
-from afterstate.leaderboard.row_files import Row
 from afterstate.leaderboard.rows import games, missing, row_error
 from afterstate.leaderboard.tables import PAIRS, as_csv, machines, pairs, table, top
 
@@ -37,22 +37,22 @@ def _short_cycles(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_is_appended_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "a" / "rows.jsonl.gz"
-    assert list(row_files.rows(path)) == []
-    row_files.append(path, [{"a": 1}, {"a": "ä"}])
-    row_files.append(path, [{"a": [None]}])
-    assert list(row_files.rows(path)) == [{"a": 1}, {"a": "ä"}, {"a": [None]}]
+    assert list(gzip_rows.rows(path)) == []
+    gzip_rows.append(path, [{"a": 1}, {"a": "ä"}])
+    gzip_rows.append(path, [{"a": [None]}])
+    assert list(gzip_rows.rows(path)) == [{"a": 1}, {"a": "ä"}, {"a": [None]}]
 
 
 @pytest.mark.parametrize("cut", [1, 5, 20])
 def test_rows_before_one_that_was_cut_off_are_kept(tmp_path: Path, cut: int) -> None:
     path = tmp_path / "rows.jsonl.gz"
-    row_files.append(path, [{"a": i} for i in range(50)])
-    row_files.append(path, [{"a": i} for i in range(90)])
+    gzip_rows.append(path, [{"a": i} for i in range(50)])
+    gzip_rows.append(path, [{"a": i} for i in range(90)])
     path.write_bytes(path.read_bytes()[:-cut])
-    assert list(row_files.rows(path)) == [{"a": i} for i in range(50)]
-    row_files.repair(path)
-    row_files.append(path, [{"a": "last"}])
-    assert list(row_files.rows(path)) == [*({"a": i} for i in range(50)), {"a": "last"}]
+    assert list(gzip_rows.rows(path)) == [{"a": i} for i in range(50)]
+    gzip_rows.repair(path)
+    gzip_rows.append(path, [{"a": "last"}])
+    assert list(gzip_rows.rows(path)) == [*({"a": i} for i in range(50)), {"a": "last"}]
 
 
 def test_of_a_game_that_was_played_twice_the_later_row_counts() -> None:

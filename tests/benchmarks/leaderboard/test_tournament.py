@@ -27,8 +27,8 @@ from afterstate.envs.daihinmin.match import new_match, next_game
 from afterstate.envs.daihinmin.rules import Game
 from afterstate.leaderboard import tournament
 from afterstate.leaderboard.__main__ import main
+from afterstate.leaderboard.gzip_rows import Row
 from afterstate.leaderboard.options import Tournament
-from afterstate.leaderboard.row_files import Row
 from afterstate.leaderboard.tournament import Cycle
 
 ROOT = Path(__file__).parents[3]

@@ -13,11 +13,11 @@ pytest.importorskip("matplotlib")
 
 from afterstate.agents.config import from_dict
 from afterstate.agents.game2048.learning import play_logs
-from afterstate.agents.game2048.learning.runs import NTupleOptions, NTupleRun
+from afterstate.agents.game2048.learning.run_settings import NTupleOptions, NTupleRun
 from afterstate.agents.training import learners
 from afterstate.envs import json_files
 from afterstate.envs.game2048.rules import cells
-from afterstate.leaderboard.row_files import Row
+from afterstate.leaderboard.gzip_rows import Row
 from benchmarks.pretrained import study
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from tqdm import tqdm
 
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
-from afterstate.agents.game2048.learning.runs import NTupleSettings
+from afterstate.agents.game2048.learning.run_settings import NTupleSettings
 from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.envs import daihinmin_v0
 from afterstate.envs.game2048.env import Game2048Env

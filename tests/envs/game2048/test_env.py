@@ -12,7 +12,7 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers import FlattenObservation, RecordEpisodeStatistics
 
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
-from afterstate.agents.game2048.learning.runs import NTupleSettings
+from afterstate.agents.game2048.learning.run_settings import NTupleSettings
 from afterstate.agents.game2048.learning.self_play import play_path
 from afterstate.agents.game2048.learning.td import new_path
 from afterstate.agents.game2048.values.ntuple import NTupleAgent

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from afterstate.agents.game2048.learning.runs import NTupleSettings
+from afterstate.agents.game2048.learning.run_settings import NTupleSettings
 from afterstate.agents.game2048.values.ntuple_network import Network
 
 

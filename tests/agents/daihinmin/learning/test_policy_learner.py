@@ -13,7 +13,7 @@ from afterstate.agents import files
 from afterstate.agents.daihinmin.learning import policy_gradient
 from afterstate.agents.daihinmin.learning import policy_learner as learning
 from afterstate.agents.daihinmin.learning.game_records import play_log
-from afterstate.agents.daihinmin.learning.policy_runs import (
+from afterstate.agents.daihinmin.learning.policy_settings import (
     RATE,
     DaihinminPolicyRun,
     PolicyOptions,

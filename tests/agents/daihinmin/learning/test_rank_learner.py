@@ -24,7 +24,7 @@ from afterstate.agents.daihinmin.learning.rank_learner import (
     samples,
     without_games,
 )
-from afterstate.agents.daihinmin.learning.rank_runs import RankSettings
+from afterstate.agents.daihinmin.learning.rank_settings import RankSettings
 from afterstate.agents.daihinmin.learning.self_play import play_games
 from afterstate.agents.daihinmin.rule_based.players import SampleAgent
 from afterstate.agents.daihinmin.values.history import Moments, decisions

@@ -18,7 +18,7 @@ pytest.importorskip("tqdm")
 import torch
 
 from afterstate.agents.daihinmin.learning import rank_training
-from afterstate.agents.daihinmin.learning.rank_runs import RankRun
+from afterstate.agents.daihinmin.learning.rank_settings import RankRun
 from afterstate.agents.training.__main__ import main
 from tests.support.daihinmin.rank_runs import (
     files_in,

@@ -22,7 +22,7 @@ from afterstate.agents.daihinmin.afterstates.class_values import POINTS, place_v
 from afterstate.agents.daihinmin.learning import rank_learner, rank_training
 from afterstate.agents.daihinmin.learning.game_records import load_log, read_log
 from afterstate.agents.daihinmin.learning.rank_learner import bootstrap, samples
-from afterstate.agents.daihinmin.learning.rank_runs import RankRun
+from afterstate.agents.daihinmin.learning.rank_settings import RankRun
 from afterstate.agents.daihinmin.learning.rank_training import (
     generate,
     points_against_sample,

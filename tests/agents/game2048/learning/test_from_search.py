@@ -20,7 +20,7 @@ from torch import Tensor
 from afterstate.agents import nets
 from afterstate.agents.game2048.learning.from_search import SearchValueLearner, score_limit
 from afterstate.agents.game2048.learning.net_model import NetModel
-from afterstate.agents.game2048.learning.runs import NTupleSettings, SearchValueSettings
+from afterstate.agents.game2048.learning.run_settings import NTupleSettings, SearchValueSettings
 from afterstate.agents.game2048.learning.table_model import TableModel
 from afterstate.agents.game2048.search import exact
 from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent

@@ -28,7 +28,7 @@ from afterstate.agents.config import from_dict, read
 from afterstate.agents.game2048.learning import ntuple_learner
 from afterstate.agents.game2048.learning.from_search import SearchValueLearner, score_limit
 from afterstate.agents.game2048.learning.net_model import NetModel
-from afterstate.agents.game2048.learning.runs import SearchValueRun
+from afterstate.agents.game2048.learning.run_settings import SearchValueRun
 from afterstate.agents.game2048.learning.table_model import TableModel
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.values import ntuple_file, value_net

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
-from afterstate.agents.game2048.learning.runs import NTupleSettings
+from afterstate.agents.game2048.learning.run_settings import NTupleSettings
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.search import exact
 from afterstate.agents.game2048.simple import RandomAgent

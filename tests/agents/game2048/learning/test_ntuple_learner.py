@@ -19,7 +19,7 @@ from afterstate.agents.game2048.learning.ntuple_learner import (
     NTupleLearner,
     in_threads,
 )
-from afterstate.agents.game2048.learning.runs import (
+from afterstate.agents.game2048.learning.run_settings import (
     MAX_DELAY,
     NetworkSettings,
     NTupleRun,

@@ -27,7 +27,7 @@ from afterstate.agents.config import from_dict, read
 from afterstate.agents.game2048.learning import policy_imitation
 from afterstate.agents.game2048.learning.play_logs import MOVE, Moves
 from afterstate.agents.game2048.learning.policy_imitation import PolicyLearner, evaluate
-from afterstate.agents.game2048.learning.runs import PolicyRun
+from afterstate.agents.game2048.learning.run_settings import PolicyRun
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.simple import RewardAgent
 from afterstate.agents.game2048.values import policy_net

@@ -11,7 +11,7 @@ import pytest
 
 from afterstate.agents.game2048.learning import play_logs
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
-from afterstate.agents.game2048.learning.runs import NTupleSettings
+from afterstate.agents.game2048.learning.run_settings import NTupleSettings
 from afterstate.agents.game2048.learning.self_play import BEST, POOL, TURN, play_forward
 from afterstate.agents.game2048.learning.td import new_path
 from afterstate.agents.game2048.play import play

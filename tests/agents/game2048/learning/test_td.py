@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from afterstate.agents.game2048.learning.runs import NTupleSettings
+from afterstate.agents.game2048.learning.run_settings import NTupleSettings
 from afterstate.agents.game2048.learning.td import Path, Update, learn_backward, new_path, update
 from afterstate.agents.game2048.values.ntuple import estimate
 from afterstate.agents.game2048.values.ntuple_network import Network, network

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from afterstate.agents.game2048.learning import play_logs, value_td
-from afterstate.agents.game2048.learning.runs import ValueSettings
+from afterstate.agents.game2048.learning.run_settings import ValueSettings
 from afterstate.agents.game2048.learning.value_td import ValueLearner
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.values.value_net import ValueNetAgent

@@ -22,7 +22,7 @@ from afterstate import agents
 from afterstate.agents import nets
 from afterstate.agents.config import from_dict, read
 from afterstate.agents.game2048.learning import value_td
-from afterstate.agents.game2048.learning.runs import ValueRun, ValueSettings
+from afterstate.agents.game2048.learning.run_settings import ValueRun, ValueSettings
 from afterstate.agents.game2048.learning.value_td import ValueLearner
 from afterstate.agents.game2048.play import Games
 from afterstate.agents.game2048.values import value_net

@@ -12,7 +12,7 @@ import pytest
 
 from afterstate import agents
 from afterstate.agents.game2048.learning import pruning
-from afterstate.agents.game2048.learning.runs import SearchValueRun
+from afterstate.agents.game2048.learning.run_settings import SearchValueRun
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.values import pruned, tdl2048
 from afterstate.agents.game2048.values.ntuple import NTupleAgent, estimate

@@ -25,7 +25,7 @@ from afterstate import agents
 from afterstate.agents.config import from_dict
 from afterstate.agents.game2048 import players
 from afterstate.agents.game2048.learning import from_search, play_logs
-from afterstate.agents.game2048.learning.runs import SearchOptions, SearchValueRun
+from afterstate.agents.game2048.learning.run_settings import SearchOptions, SearchValueRun
 from afterstate.agents.game2048.play import Games, play
 from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent, learned_temperature
 from afterstate.agents.game2048.search.softmax_settings import MCSoftmaxSettings
@@ -36,7 +36,7 @@ from afterstate.agents.game2048.values.value_net import ValueNetAgent
 from afterstate.agents.training import learners
 from afterstate.agents.training.run import EVALUATION_SEED, Diverged, summary
 from afterstate.envs import json_files
-from afterstate.leaderboard.row_files import Row
+from afterstate.leaderboard.gzip_rows import Row
 from benchmarks.experiments import cells
 from benchmarks.experiments.harness import Study
 from benchmarks.experiments.mc_softmax import report, run

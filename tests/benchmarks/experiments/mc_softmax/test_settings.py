@@ -17,13 +17,13 @@ pytest.importorskip("tqdm")
 
 from afterstate import agents
 from afterstate.agents.config import current_names, from_dict
-from afterstate.agents.game2048.learning.runs import SearchValueRun, SearchValueSettings
+from afterstate.agents.game2048.learning.run_settings import SearchValueRun, SearchValueSettings
 from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent
 from afterstate.agents.game2048.search.softmax_settings import POLICIES, MCSoftmaxSettings
 from afterstate.agents.game2048.values.ntuple_network import Network
 from afterstate.agents.game2048.values.value_net import ValueNetAgent
 from afterstate.envs import json_files
-from afterstate.leaderboard.row_files import Row
+from afterstate.leaderboard.gzip_rows import Row
 from benchmarks.experiments import cells
 from benchmarks.experiments.mc_softmax import run
 from benchmarks.experiments.mc_softmax.settings import SETTINGS, Experiment, Measure

@@ -27,12 +27,12 @@ pytest.importorskip("tqdm")
 
 from afterstate.agents.config import from_dict
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
-from afterstate.agents.game2048.learning.runs import NTupleSettings
+from afterstate.agents.game2048.learning.run_settings import NTupleSettings
 from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.agents.training.run import Diverged
 from afterstate.envs import json_files
 from afterstate.envs.commands import exit_code
-from afterstate.leaderboard.row_files import Row
+from afterstate.leaderboard.gzip_rows import Row
 from benchmarks.experiments.harness import Estimate, over_runs
 from benchmarks.experiments.quasi_greedy import figure, playing, report, rows, run, settings
 from benchmarks.experiments.quasi_greedy.settings import Experiment, Measure, Published, Scale

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from afterstate.envs import json_files
-from afterstate.leaderboard import row_files
+from afterstate.leaderboard import gzip_rows
 from afterstate.leaderboard.games import entries
 from afterstate.leaderboard.rows import read, rows_file
 from tests.support.leaderboard import RANDOM
@@ -30,15 +30,15 @@ def test_a_bomb_is_refused_in_little_memory(path: Path) -> None:
         for _ in range(64):
             file.write(bytes(1 << 24))
     message = r"rows\.jsonl\.gz must have at most"
-    with at_most(2 * row_files.MAX_BYTES), pytest.raises(ValueError, match=message):
-        list(row_files.rows(path))
+    with at_most(2 * gzip_rows.MAX_BYTES), pytest.raises(ValueError, match=message):
+        list(gzip_rows.rows(path))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs pipes")
 def test_a_pipe_is_refused(path: Path) -> None:
     """Opening it would wait for a writer."""
     os.mkfifo(path)
-    for use in (lambda path: [*row_files.rows(path)], row_files.repair):
+    for use in (lambda path: [*gzip_rows.rows(path)], gzip_rows.repair):
         with pytest.raises(ValueError, match="must be a file on a disk, got a device or a pipe"):
             use(path)
 
@@ -46,12 +46,12 @@ def test_a_pipe_is_refused(path: Path) -> None:
 def test_many_small_members_are_bounded_together(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(row_files, "MAX_BYTES", 1_000)
+    monkeypatch.setattr(gzip_rows, "MAX_BYTES", 1_000)
     path.write_bytes(gzip.compress(b'{"a": 1}\n') * 100)
-    assert len(list(row_files.rows(path))) == 100
+    assert len(list(gzip_rows.rows(path))) == 100
     path.write_bytes(gzip.compress(b'{"a": 1}\n') * 120)
     with pytest.raises(ValueError, match=r"rows\.jsonl\.gz must have at most 1,000 bytes"):
-        list(row_files.rows(path))
+        list(gzip_rows.rows(path))
 
 
 def test_a_file_of_another_game_is_refused_at_its_first_row(tmp_path: Path) -> None:
@@ -66,46 +66,46 @@ def test_a_file_of_another_game_is_refused_at_its_first_row(tmp_path: Path) -> N
 def test_a_line_that_is_no_object_is_named(path: Path, line: bytes) -> None:
     path.write_bytes(gzip.compress(b'{"a": 1}\n' + line + b'\n{"a": 2}\n'))
     with pytest.raises(ValueError, match=r"rows\.jsonl\.gz, row 2: "):
-        list(row_files.rows(path))
+        list(gzip_rows.rows(path))
 
 
 def test_a_repair_only_cuts_the_file(path: Path) -> None:
-    row_files.append(path, [{"a": 1}])
+    gzip_rows.append(path, [{"a": 1}])
     whole = path.read_bytes()
-    row_files.append(path, [{"a": 2}])
+    gzip_rows.append(path, [{"a": 2}])
     path.write_bytes(path.read_bytes()[:-3])
-    row_files.repair(path)
+    gzip_rows.repair(path)
     assert path.read_bytes() == whole
-    row_files.repair(path)
+    gzip_rows.repair(path)
     assert path.read_bytes() == whole
-    row_files.repair(path.with_name("missing.gz"))
+    gzip_rows.repair(path.with_name("missing.gz"))
 
 
 @pytest.mark.parametrize("end", [b"", bytes(40), b"\x1f\x8b\x08\x00" + bytes(9), b"garbage"])
 def test_a_damaged_end_costs_itself_and_is_reported(
     path: Path, caplog: pytest.LogCaptureFixture, end: bytes
 ) -> None:
-    row_files.append(path, [{"a": 1}])
+    gzip_rows.append(path, [{"a": 1}])
     whole = path.read_bytes()
     path.write_bytes(whole + end)
-    assert list(row_files.rows(path)) == [{"a": 1}]
+    assert list(gzip_rows.rows(path)) == [{"a": 1}]
     assert len(caplog.messages) == bool(end)
-    row_files.repair(path)
+    gzip_rows.repair(path)
     assert path.read_bytes() == whole
 
 
 def test_damage_before_other_rows_and_another_file_are_errors(path: Path) -> None:
-    row_files.append(path, [{"a": 1}])
+    gzip_rows.append(path, [{"a": 1}])
     first = path.read_bytes()
-    row_files.append(path, [{"a": 2}])
+    gzip_rows.append(path, [{"a": 2}])
     for content in (first[:15] + b"x" + path.read_bytes()[16:], b"no gzip"):
         path.write_bytes(content)
         with pytest.raises(
             ValueError, match=r"damaged before its last rows .* restore it, or delete it"
         ):
-            list(row_files.rows(path))
+            list(gzip_rows.rows(path))
         with pytest.raises(ValueError, match="is damaged"):
-            row_files.repair(path)
+            gzip_rows.repair(path)
         assert path.read_bytes() == content
 
 
@@ -134,16 +134,16 @@ def test_a_header_that_runs_over_later_members_is_damage(
     starts = []
     for a in range(6):
         starts.append(path.stat().st_size if path.exists() else 0)
-        row_files.append(path, [{"a": a}])
+        gzip_rows.append(path, [{"a": a}])
     content = bytearray(path.read_bytes())
     content[starts[number] + 3] ^= 1 << bit
     path.write_bytes(content)
     if bit == 0:  # FTEXT means nothing
-        assert len(list(row_files.rows(path))) == 6
+        assert len(list(gzip_rows.rows(path))) == 6
         return
     damaged = pytest.raises(ValueError, match=r"rows\.jsonl\.gz is damaged before its last rows")
     with damaged:
-        list(row_files.rows(path))
+        list(gzip_rows.rows(path))
     with damaged:
-        row_files.repair(path)
+        gzip_rows.repair(path)
     assert path.read_bytes() == content and not caplog.messages
