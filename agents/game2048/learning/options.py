@@ -73,7 +73,7 @@ class Prune:
 
     network: File
     """File of a network or of a learner, or of TDL2048 if its name ends in .w."""
-    small: File
+    output: File
     """File to write, another one than the network; its name ends in .npz."""
     weights: Annotated[Count, Field(lt=2**31)] = 10_000_000
     """Number of weights to keep."""
@@ -89,5 +89,5 @@ class Prune:
     """The small network downgrades boards from this tile on; by default as the large one."""
 
     def __post_init__(self) -> None:
-        if self.small.suffix != ".npz":
-            raise ValueError(f"small must end in .npz, got {str(self.small)!r}")
+        if self.output.suffix != ".npz":
+            raise ValueError(f"output must end in .npz, got {str(self.output)!r}")

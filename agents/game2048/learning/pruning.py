@@ -222,19 +222,19 @@ def prune(options: Prune) -> None:
     """
     from tqdm import tqdm
 
-    if options.small.exists() and options.small.samefile(options.network):
-        raise ValueError(f"small must be another file than network, got {options.small}")
+    if options.output.exists() and options.output.samefile(options.network):
+        raise ValueError(f"output must be another file than network, got {options.output}")
     net = pruned.expand(load(options.network))
     if options.downgrade is not None:
         net = net._replace(downgrade=exponent_of("downgrade", options.downgrade))
-    durable_files.check_writable(options.small)
+    durable_files.check_writable(options.output)
     with tqdm(total=options.games, unit=" games") as bar:
         uses = count_uses(net, options.games, options.seed, bar.update, options.depth)
     selected = most_used(net, uses, options.weights)
     steps = steps_by_uses(net, uses, selected, options.step)
-    save_pruned(net, options.small, selected, options.step, steps)
-    size = options.small.stat().st_size
-    print(f"{options.small}: {selected.size:,} of {net.weights.size:,} weights, {size:,} bytes")
+    save_pruned(net, options.output, selected, options.step, steps)
+    size = options.output.stat().st_size
+    print(f"{options.output}: {selected.size:,} of {net.weights.size:,} weights, {size:,} bytes")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -399,7 +399,7 @@ def test_files_that_cannot_be_read_or_written_end_with_a_message(tmp_path: Path)
         main([str(tmp_path / "junk.npz"), str(small)])
     assert not small.exists()
     save(learned(), tmp_path / "network.npz")
-    with pytest.raises(ValueError, match="small must be another file than network, got"):
+    with pytest.raises(ValueError, match="output must be another file than network, got"):
         main([str(tmp_path / "network.npz"), str(tmp_path / "." / "network.npz")])
     (tmp_path / "folder.npz").mkdir()
     with pytest.raises(OSError, match="not a file"):
