@@ -113,10 +113,11 @@ def draw_simulations(
     for i, (ply, row) in enumerate(others.items()):
         axes.axhline(row["mean"], color=f"C{3 + i}", linestyle="--", label=ply)
     published = study.experiment.published
-    axes.plot(*zip(*published.simulations.items(), strict=True), "k*", label="published, CNN22")
-    for i, (ply, points) in enumerate(published.searches.items()):
+    numbers, points = list(published.simulations), list(published.simulations.values())
+    axes.plot(numbers, points, "k*", label="published, CNN22")
+    for i, (ply, mean) in enumerate(published.searches.items()):
         style = (":", "-.")[i % 2]
-        axes.axhline(points, color="black", linestyle=style, label=f"published, {ply}")
+        axes.axhline(mean, color="black", linestyle=style, label=f"published, {ply}")
     axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.set(xscale="log", xlabel="simulations per move", ylabel="mean score", ylim=(0, None))
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1))

@@ -21,6 +21,7 @@ from zipfile import ZipFile
 
 import pytest
 
+from afterstate.agents.game2048.learning import play_logs
 from afterstate.agents.game2048.players import PRETRAINED
 from afterstate.agents.training.workers import Workers, _free_for, _watch
 from afterstate.envs import json_files
@@ -259,6 +260,10 @@ COMMANDS = {
     " --runs run --out out --repeats 4",
     "regrets": "benchmarks.experiments.mc_softmax.run regrets --settings regrets.json"
     " --runs run --out out",
+    "policy_log": f"benchmarks.experiments.policy_nets.run log --settings {TINY}/policy_nets.json"
+    " --runs run --moves 30000",
+    "policy_nets": "benchmarks.experiments.policy_nets.run train"
+    f" --settings {TINY}/policy_nets.json --runs . --out out --repeats 2",
     "alphabeta": f"benchmarks.experiments.alphabeta.run play --settings {TINY}/alphabeta.json"
     " --out out",
     "daihinmin": f"benchmarks.experiments.daihinmin.run {TINY}/daihinmin.json train"
@@ -271,6 +276,8 @@ FILES = {
     "quasi_greedy": "out/experiments/restart.jsonl",
     "mc_softmax": "out/learning.jsonl",
     "regrets": "out/regrets.jsonl",
+    "policy_log": "run/moves.npy",
+    "policy_nets": "out/learning.jsonl",
     "alphabeta": "out/games.jsonl",
     "daihinmin": "run/daihinmin/*/rows.jsonl",
 }
@@ -323,6 +330,8 @@ def test_a_cluster_makes_the_same_files_though_a_worker_is_killed(
     for backend in ("local", "ray"):
         (folder := tmp_path / backend).mkdir()
         (folder / "regrets.json").write_text(json.dumps(regrets()))
+        if command == "policy_nets":
+            play_logs.main([str(folder / "moves.npy"), "--player", "reward", "--moves", "4000"])
         words = f"-m {COMMANDS[command]} --backend {backend} --jobs 2".split()
         variables = {**os.environ, "RAY_ADDRESS": cluster.address, "PYTHONPATH": str(ROOT)}
         with subprocess.Popen([sys.executable, *words], cwd=folder, env=variables) as run:
