@@ -66,6 +66,14 @@ def signals_as_before() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def no_waiting_for_the_disk() -> Iterator[None]:
+    """Synced writes would take most of the time of many tests; those of power losses count them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda file: None)
+        yield
+
+
 @pytest.fixture
 def one_thread() -> Iterator[None]:
     """Torch in one thread: small networks gain nothing by more."""
