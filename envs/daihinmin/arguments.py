@@ -437,26 +437,26 @@ def check_turn(view: Any, plays: bool | None = None) -> Game:
     check_one_of((None, True, False), plays=plays)
     if plays not in (None, is_to_play) or not _asks(asked, _LOW_AND_HIGH):
         _explain(asked)
-        raise ValueError(f"view must {_expected(asked, plays)}")
+        raise ValueError(_reason(asked, plays))
     return asked if asked["viewer"] >= 0 else views.view(asked, int(asked["turn"]))
 
 
-def _expected(view: Game, plays: bool | None) -> str:
-    """Return what a view of a player in turn lacks, and what was given."""
+def _reason(view: Game, plays: bool | None) -> str:
+    """Return why a view is not that of a player who must play, give, or either."""
     viewer, turn, to_give = (int(view[name]) for name in ("viewer", "turn", "to_give"))
     if turn < 0 or viewer not in (-1, turn):
-        return f"belong to the player in turn, {turn}, got that of player {viewer}"
+        return f"viewer must be the player in turn, {turn}, got {viewer}"
     if plays is True and to_give:
-        return f"ask for a play, got one with {to_give} cards to give"
+        return f"view must be one that asks for a play, got one with {to_give} cards to give"
     if plays is False and not to_give:
-        return "ask for cards to give, got one that asks for a play"
+        return "view must be one that asks for cards to give, got one that asks for a play"
     if view["n_out"] >= N_PLAYERS - 1:
-        return f"be of a game that is not over, got one with {view['n_out']} players out"
+        return f"view must be of a game that is not over, got {view['n_out']} players out"
     held, left = int(view["hands"][turn]).bit_count(), int(view["left"][turn])
     return (
-        f"have 1 to {_LOW_AND_HIGH[1]['left'][turn]} cards in the hand of player {turn}, as many "
-        f"as left says, and those to give without the joker, got {held}, left {left} and "
-        f"{to_give} cards to give"
+        f"hand of player {turn} must be 1 to {_LOW_AND_HIGH[1]['left'][turn]} cards, as many as "
+        f"left says, and those to give besides the joker, got {held}, left {left} and {to_give} "
+        "cards to give"
     )
 
 

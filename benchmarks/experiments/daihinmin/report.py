@@ -393,7 +393,8 @@ def _draw_scatter(axes: Axes, experiment: Experiment, by_player: Mapping[str, Re
             axes.plot(theirs.points, theirs.rmse, marker, color=PAPER)
         if ours and not math.isnan(rmse_of(ours).mean):
             axes.plot(points_of(ours).mean, rmse_of(ours).mean, marker, color=OURS, label=name)
-    axes.legend(frameon=False, fontsize=8, title="gray: in the paper")
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(frameon=False, fontsize=8, title="gray: in the paper")
     axes.set_xlabel("points per 100 games")
     axes.set_ylabel("RMSE of value against points")
 

@@ -51,12 +51,12 @@ from benchmarks.experiments.quasi_greedy import run as quasi_greedy
         (policy_nets.main, "report --jobs 2", "--jobs is for log, train, play, got report"),
         (policy_nets.main, "log --games 5", "--games is for play, got log"),
         (alphabeta.main, "report --hours 1", "--hours is for play, reach, got report"),
-        (daihinmin.main, "logs draw --self-play x", "--self-play is for play, got draw"),
+        (daihinmin.main, "logs report --self-play x", "--self-play is for play, got report"),
         (mc_softmax.main, "report --runs x", "--runs is for regrets, temperature, learn, got"),
         (policy_nets.main, "renew --moves 9", "--moves is for log, train, play, report, got"),
-        (daihinmin.main, "nope draw", "name must be generations, logs or a file NAME.json, got"),
+        (daihinmin.main, "nope report", "name must be generations, logs or a file NAME.json, got"),
         (quasi_greedy.main, "nope --smoke", "name must be epsilon, good_plays, restart, search or"),
-        (daihinmin.main, "logs draw --hours 1", "--hours is for train, play, got draw"),
+        (daihinmin.main, "logs report --hours 1", "--hours is for train, play, got report"),
     ],
 )
 def test_options_without_effect_are_refused(

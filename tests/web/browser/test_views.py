@@ -129,7 +129,7 @@ def test_a_lost_network_is_said(open_page: Open) -> None:
     page.wait_for_selector("text=The server does not answer")
     nothing = {"exists": False, "running": False, "curve": [], "sample": {}}
     page.route("**/api/learn", lambda route: route.fulfill(json=nothing))
-    page.wait_for_selector("text=Your network is lost")
+    page.wait_for_selector("text=your network is gone")
 
 
 # Keys and focus

@@ -242,7 +242,7 @@ def test_a_state_that_goes_on_needs_a_game_that_is_not_over() -> None:
 def test_a_player_that_lacks_the_cards_to_give_is_refused(name: str) -> None:
     game = next(game.copy() for game in positions(Options(), 2, 4) if game["to_give"] == 2)
     game["hands"][game["turn"]] = 1
-    with pytest.raises(ValueError, match="1 to 13 cards, as left says, and those to give"):
+    with pytest.raises(ValueError, match="1 to 13 cards, as many as left says, and those to give"):
         agents.make(name).give(game, 2)
 
 
@@ -251,7 +251,7 @@ def test_a_player_without_cards_is_refused(name: str) -> None:
     """It has no legal play if it leads; a rank network found no afterstate to value."""
     game = next(game.copy() for game in positions(Options(), 2, 9) if game["to_give"] == 0)
     game["hands"][game["turn"]] = game["left"][game["turn"]] = game["field"] = 0
-    with pytest.raises(ValueError, match="has 1 to 13 cards"):
+    with pytest.raises(ValueError, match="must be 1 to 13 cards"):
         agents.make(name).choose(game)
 
 
