@@ -113,7 +113,7 @@ def test_wrong_files_and_settings_end_with_2(
         ("list all a=b", "there is no argument 'a=b'; see afterstate list --help"),
         ("list player", "WHAT must be one of all, environments, players, networks, got 'player'"),
         ("play", "afterstate play must be followed by one of 2048, daihinmin, got nothing; see"),
-        ("prune a", "SMALL must be given; see afterstate prune --help"),
+        ("prune a", "OUTPUT must be given; see afterstate prune --help"),
         (
             "play 2048 --hint a",
             "no option '--hint', did you mean --hints?; see afterstate play 2048",
