@@ -19,7 +19,7 @@ from typing import Any
 
 from afterstate import agents
 from afterstate.agents.config import Count, settings
-from afterstate.agents.daihinmin.afterstates.endgame import sure_play
+from afterstate.agents.daihinmin.afterstates.endgame import forced_win
 from afterstate.agents.daihinmin.rule_based.players import SampleAgent
 from afterstate.agents.daihinmin.search.monte_carlo import MonteCarloAgent
 from afterstate.agents.daihinmin.values.softmax_policy import PolicyAgent
@@ -39,7 +39,7 @@ def decisions(n_games: int = GAMES, seed: int = 0) -> list[Game]:
     def needs_search(view: Game) -> bool:
         if view["to_give"]:
             return True
-        return sure_play(view) < 0 and bool(search.values(view).visits.any())
+        return forced_win(view) < 0 and bool(search.values(view).visits.any())
 
     others = [SampleAgent() for _ in range(N_PLAYERS - 1)]
     return recorded(Recorder(PolicyAgent(), needs_search), others, n_games, seed)

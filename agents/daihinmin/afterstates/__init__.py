@@ -1,1 +1,1 @@
-"""Afterstates of Daihinmin: how to reach them, sure wins, values of places, symmetries."""
+"""Afterstates of Daihinmin: how to reach them, forced wins, values of places, symmetries."""

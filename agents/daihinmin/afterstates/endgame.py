@@ -1,4 +1,4 @@
-"""Sure wins in endings of Daihinmin.
+"""Forced wins in endgames of Daihinmin.
 
 `mate` searches for a chain of unanswerable plays that empties the hand: it wins whatever cards the
 others hold. `duel` solves the game of the last two players, who know each other's cards.
@@ -37,7 +37,7 @@ NOT_WON, WON, UNKNOWN = 0, 1, 2
 
 @njit(int64(GameType), cache=True)
 def mate(view: Game) -> int:
-    """Return a play after which the player in turn surely goes out before any other plays again.
+    """Return a play after which the player in turn goes out before any other can play again.
 
     Args:
         view: the player's view, or the whole game, of which only its hand and open cards count.
@@ -59,7 +59,7 @@ class Duel(NamedTuple):
     lock: int
     passed: int  # 1 if the other player has passed
     leads: int  # 1 if the player in turn leads when the trick ends
-    attacks: int  # 1 if the player in turn is the one that must be sure to go out first
+    attacks: int  # 1 if the player in turn is the one that must force to go out first
 
 
 class TranspositionTable(NamedTuple):
@@ -133,7 +133,7 @@ def _after_play(game: Game, at: Duel, play: int) -> Duel:
 
 @njit(int64(GameType, DuelType, TranspositionTableType, int64), cache=True)
 def _solve(game: Game, at: Duel, memory: TranspositionTable, limit: int) -> int:
-    """Solve a position: the attacker surely goes out first against all replies, or it does not.
+    """Solve a position: the attacker goes out first against all replies, or it does not.
 
     A pass on the lead never helps the attacker, since the other can return the lead by passing,
     too. So only the other's passes on the lead are searched, without a pass in reply.
@@ -183,7 +183,7 @@ def duel(game: Game, other: Word, limit: int) -> tuple[int, int]:
         limit: the most positions to search.
 
     Returns:
-        `WON` if the player in turn can surely go out first, `NOT_WON` if it cannot, or `UNKNOWN`
+        `WON` if the player in turn can force to go out first, `NOT_WON` if it cannot, or `UNKNOWN`
         if the search reaches the limit; and a play, or the pass, that wins, else -1. Near the limit
         of passes in a row, after which places are drawn, the result is `UNKNOWN`.
     """
@@ -216,7 +216,7 @@ def duel(game: Game, other: Word, limit: int) -> tuple[int, int]:
 
 @njit(int64(GameType), cache=True)
 def won_duel(view: Game) -> int:
-    """Return a play, or the pass, with which the player in turn surely beats the only other one.
+    """Return a play, or the pass, with which the player in turn beats the only other one.
 
     Args:
         view: the player's view, or the whole game.
@@ -231,8 +231,8 @@ def won_duel(view: Game) -> int:
 
 
 @njit(int64(GameType), cache=True)
-def sure_play(view: Game) -> int:
-    """Return a play that surely wins: a mate, or with two players left the solution of `duel`.
+def forced_win(view: Game) -> int:
+    """Return a play that wins against all replies: a mate, or of two players the one of `duel`.
 
     Args:
         view: the view of the player in turn, or the whole game.

@@ -1,7 +1,7 @@
 """Self-play of rank networks: many games in parallel, whose afterstates are evaluated in batches.
 
 All games are advanced until the player in turn must decide; then the networks evaluate all
-afterstates in one batch, and each player takes its best one. Forced passes, sure wins (see
+afterstates in one batch, and each player takes its best one. Forced passes, forced wins (see
 `endgame.py`), gifts by the parts of a hand, and players by rules need no network.
 
 A finished game is kept as a record of `rules.GAME`, which holds every move: see `history.py`.
@@ -240,9 +240,9 @@ def collect(
             if _move_without_net(game, kind, rules):
                 continue
             afters = _choices(game)
-            sure = afters[0].play if _is_forced(afters) else won_duel(game)
-            if sure >= 0:
-                _move(game, sure)
+            forced = afters[0].play if _is_forced(afters) else won_duel(game)
+            if forced >= 0:
+                _move(game, forced)
                 continue
             if n > 0 and starts[n] + len(afters) > capacity:  # the first decision always fits
                 return n, visited

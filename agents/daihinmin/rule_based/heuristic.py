@@ -238,7 +238,7 @@ def _can_be_beaten(unseen: Word, play: int, revolution: int, largest: int) -> bo
 
 
 @njit(boolean(uint64, uint64, int64, int64, int64), cache=True)
-def _surely_out(hand: Word, unseen: Word, revolution: int, largest: int, depth: int) -> bool:
+def _can_force_out(hand: Word, unseen: Word, revolution: int, largest: int, depth: int) -> bool:
     """Return True if the leader can go out with plays of which all but the last are unbeatable.
 
     Args:
@@ -258,7 +258,7 @@ def _surely_out(hand: Word, unseen: Word, revolution: int, largest: int, depth: 
     for i in range(n if depth > 1 else 0):
         order = revolution ^ int(REVOLVES[plays[i]])
         rest = hand & ~CARDS[plays[i]]
-        if not _can_be_beaten(unseen, plays[i], order, largest) and _surely_out(
+        if not _can_be_beaten(unseen, plays[i], order, largest) and _can_force_out(
             rest, unseen, order, largest, depth - 1
         ):
             return True
@@ -288,7 +288,7 @@ def _leads_if_passing(view: Game) -> bool:
 
 @njit(int64(GameType, uint64, int64[::1], int64), cache=True)
 def _winning_play(view: Game, unseen: Word, plays: Numbers, n: int) -> int:
-    """Return a play, or the pass, after which the player surely goes out; -1 if there is none."""
+    """Return a play, or the pass, after which the player can always go out; -1 if none."""
     hand = view.hands[view.turn]
     for i in range(n):
         if CARDS[plays[i]] == hand:
@@ -298,13 +298,13 @@ def _winning_play(view: Game, unseen: Word, plays: Numbers, n: int) -> int:
     depth = 4 if count(hand) <= 8 else 3
     answering, all_hands = largest_hand(view, False), largest_hand(view, True)
     order = int(view.revolution)
-    if _leads_if_passing(view) and _surely_out(hand, unseen, order, all_hands, depth):
+    if _leads_if_passing(view) and _can_force_out(hand, unseen, order, all_hands, depth):
         return PASS
     for i in range(n):
         order = order_after(view, view.revolution, plays[i])
         rest = hand & ~CARDS[plays[i]]
         wins = view.field == LONE_JOKER or not _can_be_beaten(unseen, plays[i], order, answering)
-        if wins and _surely_out(rest, unseen, order, all_hands, depth):
+        if wins and _can_force_out(rest, unseen, order, all_hands, depth):
             return int(plays[i])
     return -1
 

@@ -30,7 +30,7 @@ from afterstate.agents.daihinmin.afterstates.class_values import (
     class_values,
     games_left,
 )
-from afterstate.agents.daihinmin.afterstates.endgame import sure_play
+from afterstate.agents.daihinmin.afterstates.endgame import forced_win
 from afterstate.agents.daihinmin.search.deals import (
     MODELS,
     Deals,
@@ -315,7 +315,7 @@ def search(
 class MonteCarloAgent(CheckedPlayer):
     """A player that chooses the action of most visits in a Monte-Carlo search.
 
-    It plays sure wins (see `endgame.sure_play`) and single options without a search. A search ends
+    It plays forced wins (`endgame.forced_win`) and single options without a search. A search ends
     early once its result cannot change. The player remembers the plays of the others in its match:
     use one such player for each seat, and a new one for another match.
 
@@ -368,11 +368,11 @@ class MonteCarloAgent(CheckedPlayer):
         return max(1, int(most))
 
     def _choose(self, view: Game) -> int:
-        """Return a play that surely wins, or the play of most visits."""
+        """Return a play that certainly wins, or the play of most visits."""
         start = time.perf_counter()
         check_out(view)
-        sure = int(sure_play(view))
-        return sure if sure >= 0 else self._best(view, start)
+        forced = int(forced_win(view))
+        return forced if forced >= 0 else self._best(view, start)
 
     def _give(self, view: Game, n: int) -> int:
         """Return the gift of most visits."""

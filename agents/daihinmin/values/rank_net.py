@@ -278,7 +278,7 @@ def values(
 class RankAgent(CheckedPlayer):
     """A player that takes the action whose afterstate has the most expected points.
 
-    It plays sure wins first: see `endgame.py`. Of the best action it makes the first play; if the
+    It plays forced wins first: see `endgame.py`. Of the best action it makes the first play; if the
     turn returns, it decides again.
 
     Args:

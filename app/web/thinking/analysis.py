@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from afterstate.agents.daihinmin.afterstates.endgame import sure_play
+from afterstate.agents.daihinmin.afterstates.endgame import forced_win
 from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.simple import RewardAgent
 from afterstate.envs.daihinmin import cards, plays
@@ -238,7 +238,7 @@ def hint_daihinmin(player: Any, seen: Game) -> Json:
     """
     start, n = time.perf_counter(), int(seen["to_give"])
     listed = _ranked(player, seen)
-    is_search = bool(listed and listed[0].get("visits") and (n or sure_play(seen) < 0))
+    is_search = bool(listed and listed[0].get("visits") and (n or forced_win(seen) < 0))
     if is_search:  # the choice of this search, not of another one
         action = int(listed[0]["action"])
     else:

@@ -1,4 +1,4 @@
-"""Sure wins: games of two players against plain recursion, mates against all hidden cards."""
+"""Forced wins: games of two players against plain recursion, mates against all hidden cards."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from afterstate.agents.daihinmin.afterstates.endgame import (
     UNKNOWN,
     WON,
     duel,
+    forced_win,
     mate,
-    sure_play,
 )
 from afterstate.envs.daihinmin import plays
 from afterstate.envs.daihinmin.rules import Game, Options, list_legal, play
@@ -291,13 +291,13 @@ def test_a_mate_can_begin_with_a_pass() -> None:
 # Either
 
 
-def test_a_sure_play_is_a_mate_or_wins_the_game_of_two() -> None:
+def test_a_forced_win_is_a_mate_or_wins_the_game_of_two() -> None:
     rng, n = random.Random(8), Counter[bool]()
     for _ in range(100):
         game = oracle.ending(rng, 2, 4, RULES["all"])
         me = int(game["turn"])
         known: dict[bytes, bool] = {}
-        move, expected = sure_play(view(game, me)), wins(game, me, known)
+        move, expected = forced_win(view(game, me)), wins(game, me, known)
         assert (move >= 0) == expected
         n[expected] += 1
         if expected:
@@ -309,4 +309,4 @@ def test_with_more_players_only_a_mate_is_sure() -> None:
     rng = random.Random(9)
     for _ in range(100):
         game = view(oracle_game := oracle.ending(rng, rng.randint(3, 5), 5), oracle_game["turn"])
-        assert sure_play(game) == mate(game)
+        assert forced_win(game) == mate(game)

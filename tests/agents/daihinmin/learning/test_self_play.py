@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from afterstate.agents.daihinmin.afterstates.chains import afterstates
-from afterstate.agents.daihinmin.afterstates.endgame import sure_play
+from afterstate.agents.daihinmin.afterstates.endgame import forced_win
 from afterstate.agents.daihinmin.learning import self_play
 from afterstate.agents.daihinmin.learning.game_records import Log
 from afterstate.agents.daihinmin.learning.self_play import NET, GamePlayer, new_table, play_games
@@ -213,7 +213,7 @@ def test_the_last_random_action_is_recorded() -> None:
             counts["after"] += 1
         if k == last:
             if game["turn"] != 1:  # a network takes one of its actions where it has a choice
-                assert sure_play(seen) < 0
+                assert forced_win(seen) < 0
                 assert len(set(afterstates(seen)["play"].tolist())) > 1
                 assert move in afterstates(seen)["play"]
             counts["at"] += 1
@@ -255,7 +255,7 @@ def test_random_actions_have_the_given_rate() -> None:
         agent, n, n_other = RankAgent(players[0]), 0, 0
         for _, k, game, move in replayed(play_games(players, 6, 9, epsilon, n_matches=2)):
             seen = view(game, int(game["turn"]))
-            if k < 0 or sure_play(seen) >= 0 or len(set(afterstates(seen)["play"].tolist())) == 1:
+            if k < 0 or forced_win(seen) >= 0 or len(set(afterstates(seen)["play"].tolist())) == 1:
                 continue
             n, n_other = n + 1, n_other + (agent.choose(seen) != move)
         rates.append(n_other / n)

@@ -1,4 +1,4 @@
-"""The heuristic player: its points, sure wins, and kernels against brute force."""
+"""The heuristic player: its points, forced wins, and kernels against brute force."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from afterstate.agents.daihinmin.play import play_match
 from afterstate.agents.daihinmin.rule_based.heuristic import (
     Weights,
     _can_be_beaten,
+    _can_force_out,
     _hand_cost,
     _sequence_cost,
-    _surely_out,
     heuristic_gift,
     heuristic_play,
 )
@@ -168,7 +168,7 @@ def is_certain(game: Game) -> bool:
     hand = game["hands"][0]
     unseen = np.uint64(cards.DECK) & ~(hand | all_played(game))
     largest = int(game["left"][1:].max())
-    return bool(_surely_out(hand, unseen, game["revolution"], largest, 3))
+    return bool(_can_force_out(hand, unseen, game["revolution"], largest, 3))
 
 
 @pytest.mark.parametrize("field", ["", "CK"])
@@ -334,8 +334,8 @@ def test_a_hand_is_surely_out_if_no_answer_of_pooled_opponents_stops_it() -> Non
         revolution, largest = number % 2 == 1, rng.choice([53, rng.randint(1, 6)])
         expected = surely_out(hand, unseen, revolution, largest)
         position = (cards.text(hand), cards.text(unseen), revolution, largest)
-        assert _surely_out(hand, unseen, revolution, largest, 5) == expected, position
-        assert not _surely_out(hand, unseen, revolution, largest, 2) or expected, position
+        assert _can_force_out(hand, unseen, revolution, largest, 5) == expected, position
+        assert not _can_force_out(hand, unseen, revolution, largest, 2) or expected, position
         is_one_play = any(plays.CARDS[p] == hand for p in legal_for(hand, plays.PASS, False))
         counts[is_one_play, expected] += 1
     assert counts[False, True] > 100

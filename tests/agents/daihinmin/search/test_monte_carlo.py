@@ -272,7 +272,7 @@ def test_more_time_is_more_playouts_and_both_limits_hold(monkeypatch: Any) -> No
     assert MonteCarloAgent(50, 60_000, seed=1).values(seen).visits.sum() <= 50
 
 
-def test_the_time_of_a_decision_includes_the_search_for_a_sure_play(monkeypatch: Any) -> None:
+def test_the_time_of_a_decision_includes_the_search_for_a_forced_win(monkeypatch: Any) -> None:
     seen, clock = positions(1)[0], Clock()
 
     def slow(view: Game) -> int:
@@ -280,7 +280,7 @@ def test_the_time_of_a_decision_includes_the_search_for_a_sure_play(monkeypatch:
         return -1
 
     monkeypatch.setattr(monte_carlo, "time", clock)
-    monkeypatch.setattr(monte_carlo, "sure_play", slow)
+    monkeypatch.setattr(monte_carlo, "forced_win", slow)
     MonteCarloAgent(2000, milliseconds=500, seed=1).choose(seen)
     assert clock.readings == 2  # at the start, and after the first playouts
 
