@@ -201,7 +201,7 @@ def make(name: str, /, **settings: Any) -> Any:
             - `"daihinmin-sample"`: the competition's sample client
             - `"daihinmin-heuristic"`: a stronger player by rules
             - `"daihinmin-policy"`: a learned softmax policy (`temperature`, `seed`)
-            - `"daihinmin-mc"`: Monte-Carlo search (`playouts` or `milliseconds` a move, `seed` and
+            - `"daihinmin-mc"`: Monte-Carlo search (`playouts` or `seconds` a move, `seed` and
               others: see `MonteCarloAgent` and `monte_carlo.MonteCarloSettings`)
             - `"daihinmin-rank"`: a neural network that predicts finishing places (`net`: a network
               or its file, by default the pretrained one: see `RankAgent`); needs torch

@@ -21,9 +21,9 @@ from afterstate.envs.options import name_and_pairs, settings_of
 
 
 def is_factory(text: str) -> bool:
-    """Return True for a text of the form `module:factory`, with or without settings.
+    r"""Return True for a text of the form `module:factory`, with or without settings.
 
-    >>> is_factory("mine.players:Best,depth=3"), is_factory("ntuple"), is_factory(r"C:\\net.npz")
+    >>> is_factory("mine.players:Best,depth=3"), is_factory("ntuple"), is_factory(r"C:\net.npz")
     (True, False, False)
     """
     module, _, name = text.partition(",")[0].partition(":")

@@ -85,7 +85,6 @@ CHEAP: dict[str, st.SearchStrategy[Any]] = {
     "depth": st.integers(1, 2),
     "seconds": st.floats(1e-4, 1e-3),
     "patience": st.floats(1, 2),
-    "milliseconds": st.floats(0.1, 1),
     **dict.fromkeys(("simulations", "playouts", "trees", "leaves"), st.integers(1, 8)),
 }
 """Valid values of settings on which the time of a search depends."""

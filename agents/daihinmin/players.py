@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def monte_carlo(
     playouts: int | None = PLAYOUTS,
-    milliseconds: float | None = None,
+    seconds: float | None = None,
     policy: Policy | str | Path | None = None,
     seed: int | None = None,
     transitions: npt.ArrayLike = TRANSITIONS,
@@ -32,14 +32,14 @@ def monte_carlo(
 ) -> MonteCarloAgent:
     """Return the Monte-Carlo player: see `MonteCarloAgent`; `MonteCarloSettings` has `search`."""
     settings = MonteCarloSettings(**search)
-    return MonteCarloAgent(playouts, milliseconds, policy, seed, settings, transitions, prior)
+    return MonteCarloAgent(playouts, seconds, policy, seed, settings, transitions, prior)
 
 
 def monte_carlo_with_rank_net(
     net: nn.Module | str | Path | None = None,
     device: str | None = None,
     playouts: int | None = PLAYOUTS,
-    milliseconds: float | None = None,
+    seconds: float | None = None,
     policy: Policy | str | Path | None = None,
     seed: int | None = None,
     transitions: npt.ArrayLike = TRANSITIONS,
@@ -51,7 +51,7 @@ def monte_carlo_with_rank_net(
         net: the rank network or its file, by default the pretrained one.
         device: the torch device of the network: see `RankAgent`.
         playouts: playouts a decision; see `MonteCarloAgent` for the rest.
-        milliseconds: time a decision.
+        seconds: time a decision.
         policy: the policy of the playouts.
         seed: of the search.
         transitions: for the values of finishing places.
@@ -59,4 +59,4 @@ def monte_carlo_with_rank_net(
     """
     rank_net = import_module("afterstate.agents.daihinmin.values.rank_net")
     prior = rank_net.RankAgent(net, device=device)
-    return monte_carlo(playouts, milliseconds, policy, seed, transitions, prior, **search)
+    return monte_carlo(playouts, seconds, policy, seed, transitions, prior, **search)

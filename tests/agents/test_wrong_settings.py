@@ -33,7 +33,7 @@ WRONG: list[tuple[str, str, list[Any]]] = [
     ("daihinmin-mc", "seed", [-1, 1.5, "1", np.True_, (4, 4), RECORD, {}]),
     ("daihinmin-mc", "playouts", [0, -1, 1.5, "1", True, RECORD, HUGE]),
     ("daihinmin-mc", "transitions", ["x", {}, 1, HUGE, [HUGE] * 5, RAISING, range(2**62), None]),
-    ("daihinmin-mc", "milliseconds", [0, -1, "1", np.inf, HUGE, RECORD, True]),
+    ("daihinmin-mc", "seconds", [0, -1, "1", np.inf, HUGE, RECORD, True]),
 ]
 NEURAL: list[tuple[str, str, list[Any]]] = [
     ("value-net", "value_scale", [0, -1, "1", np.inf, HUGE, RECORD, True]),

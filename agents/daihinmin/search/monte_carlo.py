@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import boolean, float64, int64, njit, types, uint64
 
-from afterstate.agents.config import Count, NonNegative, Positive, Rate, checked, settings
+from afterstate.agents.config import Count, NonNegative, Positive, Rate, Seconds, checked, settings
 from afterstate.agents.daihinmin.afterstates.class_values import (
     TRANSITIONS,
     class_values,
@@ -320,8 +320,8 @@ class MonteCarloAgent(CheckedPlayer):
     use one such player for each seat, and a new one for another match.
 
     Args:
-        playouts: playouts a decision, at most 10 million; None: only `milliseconds` limits them.
-        milliseconds: wall-clock time a decision; None: only `playouts` limits it. With a time limit
+        playouts: playouts a decision, at most 10 million; None: only `seconds` limits them.
+        seconds: wall-clock time a decision; None: only `playouts` limits it. With a time limit
             the same seed may give other choices.
         policy: the policy of the playouts or its file, by default the pretrained one.
         seed: of all random numbers.
@@ -332,20 +332,20 @@ class MonteCarloAgent(CheckedPlayer):
 
     Raises:
         OSError: the policy's file cannot be opened.
-        ValueError: a wrong setting, or neither playouts nor milliseconds.
+        ValueError: a wrong setting, or neither playouts nor seconds.
     """
 
     def __init__(
         self,
         playouts: int | None = PLAYOUTS,
-        milliseconds: float | None = None,
+        seconds: float | None = None,
         policy: Policy | str | Path | None = None,
         seed: int | None = None,
         settings: MonteCarloSettings | None = None,
         transitions: npt.ArrayLike = TRANSITIONS,
         prior: Prior | None = None,
     ) -> None:
-        _check_budget(playouts, milliseconds)
+        _check_budget(playouts, seconds)
         settings = MonteCarloSettings() if settings is None else settings
         if not isinstance(settings, MonteCarloSettings):
             raise ValueError(f"settings must be MonteCarloSettings, got {shown(settings)}")
@@ -353,7 +353,7 @@ class MonteCarloAgent(CheckedPlayer):
             raise ValueError(f"prior must be a RankAgent, got {shown(prior)}")
         check_seed(seed)
         self._playouts = _UNLIMITED if playouts is None else int(playouts)
-        self._seconds = math.inf if milliseconds is None else float(milliseconds) / 1000
+        self._seconds = math.inf if seconds is None else float(seconds)
         self.policy, self.prior = find_policy(policy), prior
         self._weights = self.policy.weights.reshape(-1)
         self._generator = np.random.default_rng(seed)
@@ -463,12 +463,12 @@ def _parameters(settings: MonteCarloSettings, has_prior: bool) -> Parameters:
     return values if has_prior else values._replace(prior_visits=0.0)
 
 
-def _check_budget(playouts: Any, milliseconds: Any) -> None:
+def _check_budget(playouts: Any, seconds: Any) -> None:
     """Raise ValueError unless this is a budget."""
     number = whole(playouts)
     if playouts is not None and (number is None or not 1 <= number <= _MOST):
         expected = f"an integer in 1..{_MOST:,} or None"
         raise ValueError(f"playouts must be {expected}, got {shown(playouts)}")
-    checked("milliseconds", milliseconds, Positive | None)
-    if playouts is None and milliseconds is None:
-        raise ValueError("playouts or milliseconds must limit a search, got None for both")
+    checked("seconds", seconds, Seconds | None)
+    if playouts is None and seconds is None:
+        raise ValueError("playouts or seconds must limit a search, got None for both")

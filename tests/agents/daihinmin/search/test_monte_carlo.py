@@ -281,7 +281,7 @@ def test_the_time_of_a_decision_includes_the_search_for_a_forced_win(monkeypatch
 
     monkeypatch.setattr(monte_carlo, "time", clock)
     monkeypatch.setattr(monte_carlo, "forced_win", slow)
-    MonteCarloAgent(2000, milliseconds=500, seed=1).choose(seen)
+    MonteCarloAgent(2000, seconds=0.5, seed=1).choose(seen)
     assert clock.readings == 2  # at the start, and after the first playouts
 
 
@@ -360,9 +360,9 @@ def test_the_search_beats_its_policy() -> None:
         {"playouts": 0},
         {"playouts": None},
         {"playouts": 1.5},
-        {"milliseconds": 0},
-        {"milliseconds": "5"},
-        {"milliseconds": float("nan")},
+        {"seconds": 0},
+        {"seconds": "5"},
+        {"seconds": float("nan")},
         {"settings": 3},
         {"transitions": np.eye(3)},
         {"policy": 5},
