@@ -267,9 +267,9 @@ def test_more_time_is_more_playouts_and_both_limits_hold(monkeypatch: Any) -> No
     seen, chunk, tick = positions(1)[0], 64, 1 / 128
     for n_chunks in (1, 2, 20):
         monkeypatch.setattr(monte_carlo, "time", Clock(tick))
-        agent = MonteCarloAgent(None, 1000 * tick * n_chunks, seed=1)
+        agent = MonteCarloAgent(None, tick * n_chunks, seed=1)
         assert agent.values(seen).visits.sum() == n_chunks * chunk
-    assert MonteCarloAgent(50, 60_000, seed=1).values(seen).visits.sum() <= 50
+    assert MonteCarloAgent(50, 60, seed=1).values(seen).visits.sum() <= 50
 
 
 def test_the_time_of_a_decision_includes_the_search_for_a_forced_win(monkeypatch: Any) -> None:
