@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 from afterstate.agents import factories
 from afterstate.agents.config import check_names, did_you_mean
 from afterstate.envs.messages import listed, named, shown
-from afterstate.envs.options import name_and_pairs, settings_of
+from afterstate.envs.options import is_factory, name_and_pairs, settings_of
 
 if TYPE_CHECKING:
     from afterstate.agents.game2048.agent import Agent
@@ -132,7 +132,7 @@ def takes_seed(name: str) -> bool:
     Raises:
         ImportError, ValueError: there is no such module or function.
     """
-    if factories.is_factory(name):
+    if isinstance(name, str) and is_factory(name):
         return factories.takes_seed(name)
     return name in _PLAYERS and "seed" in setting_names(name)
 
@@ -253,8 +253,8 @@ def find(text: str, seed: int | None = None) -> Any:
     Args:
         text: a file for `load`; or a name for `make`, with or without `daihinmin-` (`random` is the
             player of 2048), and after commas its settings as `name=value`, such as
-            `expectimax,depth=2`; or a function or class of your own, `module:name`, which returns
-            a player, with its settings.
+            `expectimax,depth=2`; or a function or class of your own, `module:factory`, which
+            returns a player, with its settings.
         seed: seed of a player that chooses by chance, unless its settings have one.
 
     Raises:
@@ -264,7 +264,7 @@ def find(text: str, seed: int | None = None) -> Any:
     """
     if not isinstance(text, str):
         raise ValueError(f"player must be a text, got {shown(text)}")
-    if factories.is_factory(text):
+    if is_factory(text):
         return factories.make(text, seed)
     name, *pairs = name_and_pairs(text)
     if name not in _PLAYERS and f"daihinmin-{name}" in _PLAYERS:

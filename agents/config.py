@@ -35,6 +35,7 @@ from typing_extensions import dataclass_transform
 
 from afterstate.envs import json_files
 from afterstate.envs.messages import listed, nearest, shown
+from afterstate.envs.options import Player, is_factory
 
 T = TypeVar("T")
 
@@ -86,6 +87,16 @@ def _is_installed(backend: str) -> str:
 Backend = Annotated[Literal["local", "ray"], AfterValidator(_is_installed)]
 """The place of processes: this machine, or a Ray cluster."""
 
+
+def _is_no_code(player: str) -> str:
+    """Return a player that no code of its own makes."""
+    if is_factory(player):
+        raise ValueError(f"a player of settings must be a name or a file, got {shown(player)}")
+    return player
+
+
+NamedPlayer = Annotated[Player, AfterValidator(_is_no_code)]
+"""A player of settings, which may come from another's file: a name or a file."""
 
 _CONFIG = ConfigDict(extra="forbid", strict=True, arbitrary_types_allowed=True)
 

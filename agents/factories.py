@@ -3,7 +3,8 @@
     afterstate eval mine:Cautious,depth=3
 
 has the settings of the factory after commas. The module is found in the current folder, or where
-Python finds modules.
+Python finds modules. Only command lines and calls from Python name factories: settings files run no
+code (`config.NamedPlayer`).
 """
 
 from __future__ import annotations
@@ -18,16 +19,6 @@ from afterstate.agents.config import check_names
 from afterstate.envs.commands import missing
 from afterstate.envs.messages import named, shown
 from afterstate.envs.options import name_and_pairs, settings_of
-
-
-def is_factory(text: str) -> bool:
-    r"""Return True for a text of the form `module:factory`, with or without settings.
-
-    >>> is_factory("mine.players:Best,depth=3"), is_factory("ntuple"), is_factory(r"C:\net.npz")
-    (True, False, False)
-    """
-    module, _, name = text.partition(",")[0].partition(":")
-    return name.isidentifier() and all(part.isidentifier() for part in module.split("."))
 
 
 def takes_seed(path: str) -> bool:

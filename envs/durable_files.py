@@ -1,7 +1,7 @@
-"""Files that survive a kill, a full disk and a loss of power.
+"""Files that survive a kill, a full disk and a power loss.
 
 What a function here has written is on the disk when it returns. `replace` and `write` leave the old
-file or the new one; `append` leaves the old lines and, after a loss of power, perhaps a damaged
+file or the new one; `append` leaves the old lines and, after a power loss, perhaps a damaged
 part of the new ones.
 """
 
@@ -48,7 +48,7 @@ def replace(path: str | Path, synced: bool = True) -> Iterator[IO[bytes]]:
 
     Args:
         path: the file; its folder is made if it is missing.
-        synced: whether it is on the disk at the end; otherwise a kill keeps it, a loss of power
+        synced: whether it is on the disk at the end; otherwise a kill keeps it, a power loss
             may leave neither file.
 
     Raises:

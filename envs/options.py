@@ -424,6 +424,16 @@ def name_and_pairs(text: str) -> list[str]:
     return re.split(r",(?![^\[\]]*\])", text)
 
 
+def is_factory(text: str) -> bool:
+    r"""Return True for a player's text of the form `module:factory`, with or without settings.
+
+    >>> is_factory("mine.players:Best,depth=3"), is_factory("ntuple"), is_factory(r"C:\net.npz")
+    (True, False, False)
+    """
+    module, _, name = text.partition(",")[0].partition(":")
+    return name.isidentifier() and all(part.isidentifier() for part in module.split("."))
+
+
 def settings_of(pairs: Iterable[str]) -> dict[str, Any]:
     """Return the settings of a command line, each `name=value` with a value as in JSON or a text.
 

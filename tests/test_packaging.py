@@ -107,3 +107,10 @@ def test_the_example_of_daihinmin_draws_a_game_and_plays_a_match(tmp_path: Path)
     points = re.findall(r"^\w+ +(\d\.\d\d) points a game$", run.stdout, re.MULTILINE)
     assert len(points) == 5 and abs(sum(map(float, points)) - 15) < 0.05
     assert len(re.findall(r"^player_\d has \d+ points$", run.stdout, re.MULTILINE)) == 5
+
+
+def test_the_types_are_those_of_the_sources() -> None:
+    """`typings/afterstate` lays the folders of the package out for mypy, by links alone."""
+    if not (ROOT / "typings").exists():
+        pytest.skip("needs a checkout")
+    assert all(each.is_symlink() for each in (ROOT / "typings" / "afterstate").iterdir())

@@ -1,4 +1,4 @@
-"""Files after a simulated loss of power: see `tests.support.power_loss`."""
+"""Files after a simulated power loss: see `tests.support.power_loss`."""
 
 from __future__ import annotations
 

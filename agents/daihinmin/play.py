@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 
 from afterstate import agents
 from afterstate.agents.config import did_you_mean
-from afterstate.agents.factories import is_factory
 from afterstate.envs.daihinmin.match import new_match, next_game
 from afterstate.envs.daihinmin.players import Player, check_player, returned
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, Options, give, is_legal, play
 from afterstate.envs.daihinmin.views import view
 from afterstate.envs.messages import named, shown
+from afterstate.envs.options import is_factory
 
 GAMES_PER_CYCLE = Options().class_reset_every
 """Games from one reset of the classes to the next, 100."""
@@ -26,7 +26,7 @@ def find_player(player: Player | str, seed: int | None = None) -> Player:
         player: a name of `agents.make`, with or without `daihinmin-`, such as `"sample"`, and
             after commas its settings, such as `"mc,playouts=100"`; a file for `agents.load` (its
             name ends in `.npz` or `.safetensors`); a function or class of your own,
-            `module:name`; or a player.
+            `module:factory`; or a player.
         seed: seed of a player that chooses by chance, unless its settings have one.
 
     Raises:

@@ -197,12 +197,12 @@ def make(entry: Entry, seed: int) -> Any:
 def _make(entry: Entry, settings: dict[str, Any]) -> Any:
     """Return what the entry's factory, file or name makes, unchecked."""
     resolved = {name: _resolve(entry.folder, value) for name, value in settings.items()}
-    if ":" in entry.player:
-        return factory(entry)(**resolved)
     if Path(entry.player).suffix in _FILES:
         if resolved:
             raise ValueError(f"a player from a file takes no settings, got {shown(resolved)}")
         return agents.load(entry.folder / entry.player)
+    if ":" in entry.player:
+        return factory(entry)(**resolved)
     if entry.player in _BY_TABLE and not resolved.keys() & _OF_TABLE:
         resolved["network"] = _table()
     return agents.make(entry.player, **resolved)
@@ -243,7 +243,7 @@ def is_seeded(entry: Entry) -> bool:
     """Return True if each game gets a new player with the game's seed."""
     if "seed" in entry.settings:
         return False
-    if ":" in entry.player:
+    if ":" in entry.player and Path(entry.player).suffix not in _FILES:
         return "seed" in inspect.signature(factory(entry)).parameters
     return agents.takes_seed(entry.player)
 
@@ -289,7 +289,7 @@ def _parts(part: Any) -> list[Any]:
 
 def code_hash(entry: Entry) -> str | None:
     """Return 16 digits of the SHA-256 of a factory's file; None for players of the package."""
-    if ":" not in entry.player:
+    if ":" not in entry.player or Path(entry.player).suffix in _FILES:
         return None
     source = getattr(import_module(entry.player.partition(":")[0]), "__file__", None)
     return hashlib.sha256(Path(source).read_bytes()).hexdigest()[:16] if source else None

@@ -1,7 +1,7 @@
 """Compressed files of rows: JSON lines by gzip.
 
 They can be read while another program appends to them. Rows that are appended together are one gzip
-member: earlier rows are never rewritten. A last member that a kill cut off or a loss of power
+member: earlier rows are never rewritten. A last member that a kill cut off or a power loss
 damaged is left out, and reported in the log.
 """
 

@@ -3,9 +3,9 @@
     python -m benchmarks.speed.monte_carlo --out benchmarks/results/speed_monte_carlo.txt
 
 Decisions are those of the search player in a match with four sample clients: gifts, leads and
-answers, early and late. Decisions without a search (sure wins, only choices) are left out. The time
-of a decision includes dealing the hidden cards and weighting the deals. If torch is installed, the
-search with a rank network as prior is timed as well, in one thread.
+answers, early and late. Decisions without a search (forced wins, only choices) are left out. The
+time of a decision includes dealing the hidden cards and weighting the deals. If torch is installed,
+the search with a rank network as prior is timed as well, in one thread.
 """
 
 from __future__ import annotations

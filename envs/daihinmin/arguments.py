@@ -444,14 +444,14 @@ def check_turn(view: Any, plays: bool | None = None) -> Game:
 def _reason(view: Game, plays: bool | None) -> str:
     """Return why a view is not that of a player who must play, give, or either."""
     viewer, turn, to_give = (int(view[name]) for name in ("viewer", "turn", "to_give"))
-    if turn < 0 or viewer not in (-1, turn):
+    if turn < 0 or view["n_out"] >= N_PLAYERS - 1:
+        return f"view must be of a game that is not over, got {view['n_out']} players out"
+    if viewer not in (-1, turn):
         return f"viewer must be the player in turn, {turn}, got {viewer}"
     if plays is True and to_give:
         return f"view must be one that asks for a play, got one with {to_give} cards to give"
     if plays is False and not to_give:
         return "view must be one that asks for cards to give, got one that asks for a play"
-    if view["n_out"] >= N_PLAYERS - 1:
-        return f"view must be of a game that is not over, got {view['n_out']} players out"
     held, left = int(view["hands"][turn]).bit_count(), int(view["left"][turn])
     return (
         f"hand of player {turn} must be 1 to {_LOW_AND_HIGH[1]['left'][turn]} cards, as many as "

@@ -36,7 +36,7 @@ def error_of(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 
 @pytest.fixture
 def working_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """The working folder, whose modules can be imported during the test and not after it."""
+    """The working directory, whose modules can be imported during the test and not after it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", sys.path.copy())
     yield tmp_path
@@ -499,7 +499,7 @@ def test_a_name_of_both_games_is_that_of_the_other_players(
 def test_your_own_player_is_named_by_module_and_factory(
     capsys: pytest.CaptureFixture[str], working_folder: Path
 ) -> None:
-    """The module may be in the working folder."""
+    """The module may be in the working directory."""
     source = """
 from afterstate.agents.game2048.simple import RewardAgent
 def lucky(seed=0, size=(4, 4)):

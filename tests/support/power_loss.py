@@ -93,7 +93,7 @@ class Disk:
         self._changes = waiting
 
     def states(self, rng: random.Random, n: int) -> Iterator[dict[str, bytes]]:
-        """Yield what the folder may hold after a loss of power: `n` states of each moment."""
+        """Yield what the folder may hold after a power loss: `n` states of each moment."""
         for moment in self.moments:
             for i in range(n):
                 yield _state(moment, rng, i)

@@ -283,7 +283,7 @@ def test_a_play_for_an_earlier_match_is_not_made(server: Server) -> None:
     assert refused == (409, "no move can be taken back")
     assert results == [(409, "the game has changed while the player was thinking")]
     status, text = watcher.refused("daihinmin/advance", turn=0)
-    assert status == 409 and text.startswith("the game went on in another window")
+    assert status == 409 and text.startswith("the game was continued in another window")
     now = second.get("daihinmin")
     assert now.pop("history") == before.pop("events") and now == before
 

@@ -59,7 +59,7 @@ class Duel(NamedTuple):
     lock: int
     passed: int  # 1 if the other player has passed
     leads: int  # 1 if the player in turn leads when the trick ends
-    attacks: int  # 1 if the player in turn is the one that must force to go out first
+    attacks: int  # 1 if the player in turn is the one that must be able to force going out first
 
 
 class TranspositionTable(NamedTuple):
@@ -183,7 +183,7 @@ def duel(game: Game, other: Word, limit: int) -> tuple[int, int]:
         limit: the most positions to search.
 
     Returns:
-        `WON` if the player in turn can force to go out first, `NOT_WON` if it cannot, or `UNKNOWN`
+        `WON` if the player in turn can force going out first, `NOT_WON` if it cannot, or `UNKNOWN`
         if the search reaches the limit; and a play, or the pass, that wins, else -1. Near the limit
         of passes in a row, after which places are drawn, the result is `UNKNOWN`.
     """
@@ -232,7 +232,7 @@ def won_duel(view: Game) -> int:
 
 @njit(int64(GameType), cache=True)
 def forced_win(view: Game) -> int:
-    """Return a play that wins against all replies: a mate, or of two players the one of `duel`.
+    """Return a play that wins against all replies: a mate, or that of `duel` with two players.
 
     Args:
         view: the view of the player in turn, or the whole game.

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from afterstate.agents.config import Backend, Count, Jobs, Positive, Whole, settings
+from afterstate.agents.config import Backend, Count, Jobs, NamedPlayer, Positive, Whole, settings
 from afterstate.agents.training.folder import RunFolder
 from afterstate.agents.training.run import Options
-from afterstate.envs.options import File, Player
+from afterstate.envs.options import File
 
 if TYPE_CHECKING:
     from afterstate.agents.daihinmin.learning.policy_learner import PolicyTraining
@@ -55,7 +55,7 @@ class DaihinminPolicyRun:
 
     games: Count = 1_000_000
     """Games, of self-play or of the player that is imitated."""
-    player: Player | None = None
+    player: NamedPlayer | None = None
     """Player that is imitated, by name, or the file of a rank network; by default the policy plays
     itself."""
     epochs: Count = 10

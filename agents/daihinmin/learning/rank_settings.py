@@ -12,6 +12,7 @@ from afterstate.agents.config import (
     Backend,
     Count,
     Jobs,
+    NamedPlayer,
     Number,
     OpenShare,
     Positive,
@@ -23,7 +24,7 @@ from afterstate.agents.config import (
 from afterstate.agents.training.folder import RunFolder
 from afterstate.agents.training.run import Options
 from afterstate.envs.messages import named, shown
-from afterstate.envs.options import Device, FileName, Placeholder, Player
+from afterstate.envs.options import Device, FileName, Placeholder
 
 if TYPE_CHECKING:
     import torch
@@ -101,7 +102,7 @@ class RankRun:
     """Network: BaseCNN, HistoryCNN, FCNN or RankResNet, and its settings, such as
     RankResNet,channels=64,blocks=5."""
     learner: RankSettings = field(default_factory=RankSettings)
-    teacher: list[Player] = field(default_factory=list)
+    teacher: list[NamedPlayer] = field(default_factory=list)
     """Players whose games are learned from; none: networks play themselves."""
     logs: list[FileName] = field(default_factory=list)
     """Files of recorded games that are learned from in every generation, too."""

@@ -198,7 +198,7 @@ class NTupleLearner:
             ValueError: `n_moves` is not a whole number from 1 on, or `jump` is set without a log.
         """
         if self.settings.jump and not self._pools.log.size:
-            raise ValueError(f"jump needs a log, got {shown(self.settings.jump)} without one")
+            raise ValueError(f"jump must be 0 without a log, got {shown(self.settings.jump)}")
         share = -(-whole_moves(n_moves) // self.threads)
         rule, start = self._update(), time.monotonic()
 

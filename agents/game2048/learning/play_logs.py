@@ -56,7 +56,7 @@ _MAX_COUNT = 1 << 52
 """No log reaches as many games, moves or points."""
 
 SAVE_SECONDS = 10.0
-"""Time after which moves are made to survive a kill or a loss of power."""
+"""Time after which moves are made to survive a kill or a power loss."""
 
 N_BUCKETS = 256
 """Moves are divided among this many files before they are shuffled."""

@@ -225,7 +225,7 @@ class NTupleRun:
         if begins != sorted(set(begins)):
             raise ValueError(f"start must be in ascending order of begin, got {shown(begins)}")
         if self.learner.jump and self.log is None:
-            raise ValueError(f"jump needs a log, got {shown(self.learner.jump)} without one")
+            raise ValueError(f"jump must be 0 without a log, got {shown(self.learner.jump)}")
 
     def new(self, threads: int = 1) -> NTupleLearner:
         """Return a new learner.
@@ -253,12 +253,11 @@ class NTupleRun:
             ValueError: it has another network or another rule of learning.
         """
         from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
-        from afterstate.agents.game2048.values.ntuple_file import pack_network
+        from afterstate.agents.game2048.values.ntuple_file import check_same
 
         net = self.network.new(start_value=0)  # allocates no memory page of the weights
         learner = NTupleLearner.load(path, _read_log(self.log))
-        if pack_network(net)[0] != pack_network(learner.network)[0]:
-            raise ValueError(f"{path} must hold the network of the settings, and holds another one")
+        check_same(path, learner.network, net)
         learner.settings, learner.threads = self.learner, threads
         return learner
 

@@ -83,11 +83,9 @@ class TableModel:
         if "search" not in header or "sums" not in arrays:
             raise ValueError(f"{path} has no learner from searches: it can be played, not resumed")
         net, sums = ntuple_file.unpack_network(path, header, arrays), self._update.sums
-        same = ntuple_file.pack_network(net)[0] == ntuple_file.pack_network(self.network)[0]
-        if not same or (arrays["sums"].shape, arrays["sums"].dtype) != (sums.shape, sums.dtype):
-            raise ValueError(
-                f"{path} must hold the network and rule of the settings, and has others"
-            )
+        ntuple_file.check_same(path, net, self.network)
+        if (arrays["sums"].shape, arrays["sums"].dtype) != (sums.shape, sums.dtype):
+            raise ValueError(f"{path} must hold the sums of the rule of the settings, not others")
         if not files.is_finite(arrays["sums"]):
             raise ValueError(f"{path} has sums that are NaN or infinite")
         if ntuple_file.is_by_nibbles(header) and arrays["sums"].size:

@@ -68,6 +68,15 @@ def pack_network(net: Network) -> tuple[dict[str, Any], dict[str, npt.NDArray[An
     return header, {"weights": net.fixed if net.fixed.size else net.weights}
 
 
+def check_same(path: str | Path, net: Network, own: Network) -> None:
+    """Raise ValueError unless the network of a file has the settings of another one."""
+    given, wanted = pack_network(net)[0], pack_network(own)[0]
+    if given != wanted:
+        names = [name for name in {**wanted, **given} if wanted.get(name) != given.get(name)]
+        both = (f"{name} {shown(wanted.get(name))}, got {shown(given.get(name))}" for name in names)
+        raise ValueError(f"{path} must hold the network of the settings: {'; '.join(both)}")
+
+
 def unpack_network(
     path: str | Path, header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]
 ) -> Network:

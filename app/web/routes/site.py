@@ -80,7 +80,7 @@ def at_turn(game: Held, turn: int) -> Held:
     """Return a game; raise Refusal if it is not at this turn, such as after a move elsewhere."""
     if game.turn == turn:
         return game
-    why = "the game went on in another window: " if game.turn > turn else ""
+    why = "the game was continued in another window: " if game.turn > turn else ""
     raise Refusal(409, f"{why}turn must be {game.turn}, got {shown(turn)}")
 
 

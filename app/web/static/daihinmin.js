@@ -477,7 +477,7 @@ class Table {
     if (!hint) return void this.inOrder(() => this.catchUp());
     if (this.state.turn !== turn || this.stepper) return; // the visitor has gone on meanwhile
     if (hint.turn === turn) return void this.showHint(hint);
-    message("The match went on in another window; this is its position.");
+    message("The match was continued in another window; this is its position now.");
     await this.inOrder(() => this.catchUp());
   }
 

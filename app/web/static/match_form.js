@@ -57,7 +57,7 @@ export function rules() {
     "The first player without cards becomes daifugo; then come fugo, heimin, hinmin and daihinmin. Places are worth 5 to 1 points.",
     "Ranks from low to high: 3 4 5 6 7 8 9 10 J Q K A 2. The joker alone beats all of them, and is any card in a group or sequence.",
     "Plays are one card, a group of one rank, or a sequence of three or more cards of one suit. A play must be of the same kind and size as the one before, and higher.",
-    "A player who passes is out until the trick ends; the last to play leads the next trick.",
+    "A player who passes waits until the trick ends; the last to play leads the next one.",
     "An 8 ends the trick at once (8-cut). The 3 of spades beats a joker that was played alone.",
     "Lock: when two plays in a row have the same suits, all later ones of the trick must have them.",
     "Revolution: a group of four or more, or a sequence of five or more, reverses the ranks; another one turns them back.",

@@ -25,7 +25,7 @@ Evaluate = Callable[[list[list[int]]], Any]
 """Maps boards to the values `[n, 4]` of their moves, minus infinity for illegal ones."""
 
 LINE = 3
-"""Moves of a principal line."""
+"""Moves of a principal variation."""
 _BRANCHES = 3  # outcomes of an afterstate that a picture of a tree shows, those of most visits
 _LEVELS = 2  # moves below the root that it shows
 
@@ -36,7 +36,7 @@ def hint(player: Any, board: list[int], detail: bool) -> Json:
     Args:
         player: a player of 2048.
         board: the exponents.
-        detail: True for the principal line, the values by outcome and the tree as well.
+        detail: True for the principal variation, the values by outcome and the tree as well.
     """
     start = time.perf_counter()
     result = _searched(player, board)
@@ -163,7 +163,7 @@ def _one_ply(boards: list[list[int]], estimate: Callable[[Any], Any]) -> Any:
 
 
 def _details(player: Any, board: list[int], action: int) -> Json:
-    """Return the principal line and the values by outcome of a move."""
+    """Return the principal variation and the values by outcome of a move."""
     shallow = _shallow(player)
     evaluate = evaluation(shallow)
     if evaluate is None or isinstance(player, RewardAgent):

@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from afterstate.agents import config
-from afterstate.agents.config import Count, NonNegative, Share, Whole, from_dict, settings
+from afterstate.agents.config import (
+    Count,
+    NamedPlayer,
+    NonNegative,
+    Share,
+    Whole,
+    from_dict,
+    settings,
+)
 from afterstate.agents.daihinmin.learning.rank_settings import RankRun
 from afterstate.envs.messages import shown
 from benchmarks.experiments.harness import settings_file
@@ -56,7 +64,7 @@ class Player:
     iterations: Whole | None = None
     learner: dict[str, Any] = field(default_factory=dict)
     """Settings of its learner that differ from those of all runs."""
-    player: str | None = None
+    player: NamedPlayer | None = None
     """A player of the package that plays only, such as mc,playouts=500."""
     is_from_self_play: bool = False
     """The network is the one of `--self-play`."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from afterstate.agents import game2048
-from afterstate.agents.config import Count, Positive, Share, Whole, settings
+from afterstate.agents.config import Count, NamedPlayer, Positive, Share, Whole, settings
 from afterstate.leaderboard.gzip_rows import Row
 from benchmarks.experiments.harness import selected
 
@@ -32,7 +32,7 @@ Measure = Literal["regrets", "scores"]
 class Positions:
     """Positions of games that a player plays."""
 
-    player: str
+    player: NamedPlayer
     games: Count
     share: Share
     """Share of the positions that are kept."""
@@ -71,7 +71,7 @@ class Temperature:
 class Players:
     """Players that differ in some settings."""
 
-    player: str = "mc-softmax"
+    player: NamedPlayer = "mc-softmax"
     network: Literal["ntuple", "ntuple, batched", "value-net"] | None = None
     """The pretrained network; None: the player has its own."""
     settings: dict[str, Any] = field(default_factory=dict)

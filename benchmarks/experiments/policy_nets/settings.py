@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from afterstate.agents.config import Count, Whole, settings
+from afterstate.agents.config import Count, NamedPlayer, Whole, settings
 from benchmarks.experiments import harness
 from benchmarks.experiments.policy_nets.analysis import TILES
 
@@ -22,7 +22,7 @@ RESULTS = harness.RESULTS / "policy_nets"
 class Log:
     """The games that networks learn from, as in `afterstate log`."""
 
-    player: str
+    player: NamedPlayer
     moves: Count
     seed: Whole
 

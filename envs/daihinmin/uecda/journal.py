@@ -35,7 +35,7 @@ class Lines:
 
     Args:
         path: the file; an incomplete last line is ended first. None: nothing is written.
-        synced: whether lines survive a loss of power, too, as soon as they are written.
+        synced: whether lines survive a power loss, too, as soon as they are written.
 
     Raises:
         OSError: the file cannot be written.

@@ -404,7 +404,7 @@ def with_learner(**settings: Any) -> dict[str, Any]:
         (with_learner(restart="10"), "restart"),
         (with_learner(rule=None), "rule"),
         (with_learner(floor=-1), "floor"),
-        (with_learner(jump=0.5), "jump needs a log"),
+        (with_learner(jump=0.5), "jump must be 0 without a log"),
         (with_network(start_value_from=512), "start.value.from"),
         ({"log": "nowhere.npy"}, r"nowhere\.npy"),
         (with_learner(momentum=0.9), "momentum"),

@@ -171,7 +171,7 @@ def test_a_window_left_behind_shows_the_position_and_says_why(open_page: Open, n
     other.wait_for_selector("li:has-text('you: pass')")
     other.wait_for_selector("text=Your turn")
     page.get_by_role("button", name=name).click()
-    sync_api.expect(page.locator("#message")).to_contain_text("went on in another window")
+    sync_api.expect(page.locator("#message")).to_contain_text("was continued in another window")
     sync_api.expect(page.locator("li:has-text('you: pass')")).to_have_count(1)
 
 
@@ -251,7 +251,7 @@ def test_a_step_in_a_window_left_behind_shows_the_position(open_page: Open) -> N
     other.get_by_role("button", name="Step").click()
     other.wait_for_selector(f"ol.log li:nth-child({n_events + 1})")
     page.get_by_role("button", name="Step").click()
-    sync_api.expect(page.locator("#message")).to_contain_text("went on in another window")
+    sync_api.expect(page.locator("#message")).to_contain_text("was continued in another window")
     sync_api.expect(page.locator("ol.log li")).to_have_text(
         other.locator("ol.log li").all_inner_texts()
     )

@@ -397,7 +397,7 @@ def test_an_undo_in_a_window_left_behind_shows_the_position(open_page: Open) -> 
     press_a_legal_arrow(other)
     sync_api.expect(n_moves_shown(other)).to_have_text("2")
     page.keyboard.press("u")
-    sync_api.expect(page.locator("#message")).to_contain_text("went on in another window")
+    sync_api.expect(page.locator("#message")).to_contain_text("was continued in another window")
     shown = page.locator(".board").first
     sync_api.expect(shown).to_have_attribute("aria-label", board(other))
 

@@ -329,8 +329,12 @@ def test_wrong_settings_and_options_are_refused(
     ("run_settings", "other", "message"),
     [
         (TABLES, {"learner": {"games": 9}}, "games, not 9"),
-        (TABLES, {"fitting": {"rule": "td"}}, "must hold the network and rule"),
-        (TABLES, {"network": {"tuples": [[0]], "size": [2, 3]}}, "must hold the network and rule"),
+        (TABLES, {"fitting": {"rule": "td"}}, "must hold the sums of the rule"),
+        (
+            TABLES,
+            {"network": {"tuples": [[0]], "size": [2, 3]}},
+            "network of the settings: tuples .*, got",
+        ),
         (NEURAL, {"learner": {"games": 9}}, "games, not 9"),
         (NEURAL, {"fitting": {"unit": 5}}, "value_scale"),
         (NEURAL, {"network": {"name": "Tiny", "hidden": 9}}, "must hold the network"),

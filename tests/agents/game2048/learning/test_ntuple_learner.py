@@ -207,7 +207,7 @@ def test_stages_of_the_carousel_must_be_those_of_the_network() -> None:
 
 def test_a_learner_that_jumps_needs_a_log() -> None:
     learner = NTupleLearner(network(TINY_4X4), NTupleSettings(jump=0.5))
-    with pytest.raises(ValueError, match=r"jump needs a log, got 0\.5 without one"):
+    with pytest.raises(ValueError, match=r"jump must be 0 without a log, got 0\.5"):
         learner.play(100)
 
 
