@@ -13,7 +13,7 @@ import pytest
 
 from afterstate import agents
 from afterstate.envs.daihinmin import cards, plays
-from afterstate.envs.daihinmin.arguments import Status, check_game, check_record, status
+from afterstate.envs.daihinmin.arguments import Status, check_game, check_record, check_turn, status
 from afterstate.envs.daihinmin.env import raw_env
 from afterstate.envs.daihinmin.match import new_match, next_game
 from afterstate.envs.daihinmin.rules import GAME, Game, Options, draw_play, give, give_card, play
@@ -253,6 +253,22 @@ def test_a_player_without_cards_is_refused(name: str) -> None:
     game["hands"][game["turn"]] = game["left"][game["turn"]] = game["field"] = 0
     with pytest.raises(ValueError, match="must be 1 to 13 cards"):
         agents.make(name).choose(game)
+
+
+def test_the_reason_says_why_a_view_is_not_that_of_the_player_in_turn() -> None:
+    leads = next(game.copy() for game in positions(Options(), 2, 9) if game["to_give"] == 0)
+    gives = next(game.copy() for game in positions(Options(), 2, 4) if game["to_give"] == 2)
+    over = next(game.copy() for game in positions(Options(), 1, 1) if game["turn"] < 0)
+    turn = int(leads["turn"])
+    other = view(leads, (turn + 1) % 5)
+    for asked, is_to_play, message in (
+        (other, None, f"viewer must be the player in turn, {turn}, got {(turn + 1) % 5}"),
+        (gives, True, "view must be one that asks for a play, got one with 2 cards to give"),
+        (leads, False, "view must be one that asks for cards to give, got one that asks for a"),
+        (over, None, "view must be of a game that is not over, got 5 players out"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            check_turn(asked, is_to_play)
 
 
 @pytest.mark.parametrize("n_out", [1, 3, 4, 5])
