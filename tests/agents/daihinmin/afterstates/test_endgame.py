@@ -53,9 +53,9 @@ FIELDS = "hands field revolution lock passed last idle turn".split()
 
 
 def wins(game: Game, me: int, known: dict[bytes, bool]) -> bool:
-    """Return True if one of two players can go out first for sure, by trying all plays.
+    """Return True if one of two players can force going out first, by trying all plays.
 
-    Places that are drawn at the limit of passes do not count as sure.
+    Places that are drawn at the limit of passes do not count as forced.
     """
     if game["turn"] < 0 or game["n_out"] > 3:
         return bool(game["left"][me] == 0)
@@ -195,7 +195,7 @@ def test_near_the_limit_of_passes_no_result_is_wrong() -> None:
 # Mates
 
 
-def surely_goes_out(game: Game, seen_: Game, generator: np.random.Generator) -> None:
+def goes_out_by_force(game: Game, seen_: Game, generator: np.random.Generator) -> None:
     """Deal the hidden cards and check that the player goes out before others can play."""
     whole, me = determinise(seen_, generator), int(game["turn"])
     n_out = int(whole["n_out"])
@@ -221,7 +221,7 @@ def test_a_mate_wins_for_all_hidden_cards(most: int) -> None:
         if mate(seen_) >= 0:
             n += 1
             for _ in range(5):
-                surely_goes_out(game, seen_, generator)
+                goes_out_by_force(game, seen_, generator)
     assert n > 20
 
 
@@ -231,7 +231,7 @@ def test_mates_in_whole_games_win_for_all_hidden_cards() -> None:
         seen_ = view(game, int(game["turn"]))
         if mate(seen_) >= 0:
             n += 1
-            surely_goes_out(game, seen_, generator)
+            goes_out_by_force(game, seen_, generator)
     assert n > 50
 
 
@@ -305,7 +305,7 @@ def test_a_forced_win_is_a_mate_or_wins_the_game_of_two() -> None:
     assert min(n.values()) > 10
 
 
-def test_with_more_players_only_a_mate_is_sure() -> None:
+def test_with_more_players_only_a_mate_is_forced() -> None:
     rng = random.Random(9)
     for _ in range(100):
         game = view(oracle_game := oracle.ending(rng, rng.randint(3, 5), 5), oracle_game["turn"])

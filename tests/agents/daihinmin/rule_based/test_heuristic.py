@@ -314,25 +314,25 @@ def test_the_cost_of_a_hand_is_that_of_its_cheapest_division() -> None:
     assert exact > 500
 
 
-def surely_out(hand: int, unseen: int, revolution: bool, largest: int) -> bool:
+def out_by_force(hand: int, unseen: int, revolution: bool, largest: int) -> bool:
     """Return True if the leader goes out when any answer of the pooled opponents stops it."""
     for play in legal_for(hand, plays.PASS, revolution):
         rest = hand & ~int(plays.CARDS[play])
         order = revolution ^ bool(plays.REVOLVES[play])
         if not rest:
             return True
-        if not answers(unseen, play, order, largest) and surely_out(rest, unseen, order, largest):
+        if not answers(unseen, play, order, largest) and out_by_force(rest, unseen, order, largest):
             return True
     return False
 
 
-def test_a_hand_is_surely_out_if_no_answer_of_pooled_opponents_stops_it() -> None:
+def test_a_hand_is_out_by_force_if_no_answer_of_pooled_opponents_stops_it() -> None:
     rng, counts = random.Random(4), Counter[tuple[bool, bool]]()
     for number in range(5_000):
         hand = random_cards(rng, rng.randint(1, 5))
         unseen = random_cards(rng, rng.randint(1, 12), cards.DECK & ~hand)
         revolution, largest = number % 2 == 1, rng.choice([53, rng.randint(1, 6)])
-        expected = surely_out(hand, unseen, revolution, largest)
+        expected = out_by_force(hand, unseen, revolution, largest)
         position = (cards.text(hand), cards.text(unseen), revolution, largest)
         assert _can_force_out(hand, unseen, revolution, largest, 5) == expected, position
         assert not _can_force_out(hand, unseen, revolution, largest, 2) or expected, position

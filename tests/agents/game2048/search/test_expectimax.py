@@ -70,7 +70,7 @@ def move_values(
         naive: values the afterstates at the end.
         board: the board.
         depth: moves of the player.
-        extend: with at most so many empty cells, the next tile and move count half.
+        extend: with at most this many empty cells, the next tile and move count half.
     """
 
     def value(after: oracle.Board, depth: float) -> float:
