@@ -1,6 +1,6 @@
 # make demo   learn 2048 in a minute and watch it play
 # make web    the web app in the browser (ARGS="--port 8048")
-# make test   the quick tests, in about six minutes on two cores after the set-up (ARGS="-n 2")
+# make test   the quick tests, in three to six minutes on two cores after the set-up (ARGS="-n 2")
 # make slow   the tests that take longer, and thousands of random arguments
 # make bounds   the tests of environments and agents with arrays checked for their bounds (ARGS="-n 2 tests/envs")
 # make exhaustive   what others check in some cases, in thousands and millions; for a change of these rules
