@@ -124,7 +124,7 @@ def needs_torch(name: str) -> bool:
 
 
 def takes_seed(name: str) -> bool:
-    """Return True if the player of a name of `make`, or of your own `module:name`, takes a seed.
+    """Return True if the player of a name of `make`, or of your own `module:factory`, takes a seed.
 
     >>> takes_seed("random"), takes_seed("ntuple"), takes_seed("unknown")
     (True, False, False)

@@ -16,13 +16,12 @@ from inspect import Parameter, signature
 from typing import Any
 
 from afterstate.agents.config import check_names
-from afterstate.envs.commands import missing
 from afterstate.envs.messages import named, shown
 from afterstate.envs.options import name_and_pairs, settings_of
 
 
 def takes_seed(path: str) -> bool:
-    """Return True if a factory `module:name` takes a seed.
+    """Return True if a factory `module:factory` takes a seed.
 
     Raises:
         ImportError, ValueError: see `factory`.
@@ -34,7 +33,7 @@ def make(text: str, seed: int | None = None) -> Any:
     """Return the player of a factory.
 
     Args:
-        text: `module:name`, and after commas settings of the factory as `name=value`.
+        text: `module:factory`, and after commas settings of the factory as `name=value`.
         seed: seed of a player whose factory takes one, unless its settings have one.
 
     Raises:
@@ -57,7 +56,7 @@ def make(text: str, seed: int | None = None) -> Any:
 
 
 def factory(path: str) -> Any:
-    """Return the function or class `module:name`.
+    """Return the function or class `module:factory`.
 
     Raises:
         ImportError: there is no such module, or one that it imports.
@@ -69,6 +68,8 @@ def factory(path: str) -> Any:
     try:
         loaded = import_module(module)
     except ImportError as error:
+        from afterstate.envs.commands import missing  # command lines, which Python need not load
+
         if missing(error):
             raise  # a package of an extra
         is_own = error.name in (module, module.partition(".")[0])

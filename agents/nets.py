@@ -45,6 +45,14 @@ def describe(net: nn.Module) -> dict[str, Any]:
     return {"network": type(net).__name__, "settings": getattr(net, "settings", {})}
 
 
+def check_described(path: str | Path, metadata: Mapping[str, Any], net: nn.Module) -> None:
+    """Raise ValueError unless the metadata of a file describe a network."""
+    own = describe(net)
+    given = {name: metadata.get(name) for name in own}
+    if given != own:
+        raise ValueError(f"{path} must hold the network {shown(own)}, got {shown(given)}")
+
+
 def save(net: nn.Module, path: str | Path, /, bits: int = 32, **facts: Any) -> None:
     """Write a network to a safetensors file.
 

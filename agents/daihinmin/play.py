@@ -38,13 +38,11 @@ def find_player(player: Player | str, seed: int | None = None) -> Player:
         return check_player(player)
     if has_name(player):
         return check_player(agents.find(_PREFIX + player.removeprefix(_PREFIX), seed))
-    if is_factory(player):
-        return check_player(agents.find(player, seed))
-    if not player.endswith((".npz", ".safetensors")):
+    if not is_factory(player) and not player.endswith((".npz", ".safetensors")):
         raise ValueError(
             f"player must be a name or a player's file, got {shown(player)}{_hint(player)}"
         )
-    return check_player(agents.find(player))
+    return check_player(agents.find(player, seed))
 
 
 def has_name(player: str) -> bool:

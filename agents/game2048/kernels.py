@@ -3,7 +3,7 @@
 `KERNEL` and `INLINED` are arguments of `numba.njit`; `kernel` and `inlined` are decorators with
 them, for functions that are compiled for each type of their arguments. `prefetch` loads a table
 entry into the cache before it is needed; `pack_bits` is the processor's instruction PEXT, if it has
-one. `hash_board` hashes a board.
+one. `hash_board` is for hash tables of boards.
 
 Kernels check nothing: an index out of range or an array that is too short is read and written
 beyond its end. Classes such as `NTupleAgent` and `NTupleLearner` check what they are given.

@@ -243,10 +243,7 @@ class Fitter:
             ValueError: another file, a damaged one, or one of another network or optimizer.
         """
         metadata = nets.metadata(path)
-        given = {name: metadata[name] for name in ("network", "settings")}
-        own = nets.describe(self.net)
-        if given != own:
-            raise ValueError(f"{path} must hold the network {shown(own)}, got {shown(given)}")
+        nets.check_described(path, metadata, self.net)
         tensors = nets.tensors(path)
         try:
             played = _pop(tensors, "played/") or _select(tensors, "net/")

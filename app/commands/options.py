@@ -77,8 +77,8 @@ class Watch:
     seed: int = 0
     """Seed of the game, as of a reset of its environment."""
     to: Literal["terminal", "window"] | File = "terminal"
-    """Where the pictures go: terminal, window, or a file that ends in .gif or .mp4, whose folder is
-    created if it does not exist."""
+    """Target of the pictures: terminal, window, or a file that ends in .gif or .mp4, whose folder
+    is created if it does not exist."""
     speed: float = 5.0
     """Moves per second; 0: as fast as the player moves."""
     until: int | None = None

@@ -201,11 +201,16 @@ def _make(entry: Entry, settings: dict[str, Any]) -> Any:
         if resolved:
             raise ValueError(f"a player from a file takes no settings, got {shown(resolved)}")
         return agents.load(entry.folder / entry.player)
-    if ":" in entry.player:
+    if _has_factory(entry):
         return factory(entry)(**resolved)
     if entry.player in _BY_TABLE and not resolved.keys() & _OF_TABLE:
         resolved["network"] = _table()
     return agents.make(entry.player, **resolved)
+
+
+def _has_factory(entry: Entry) -> bool:
+    """Return True if an entry's player is a factory: a path of a file may have a colon, too."""
+    return ":" in entry.player and Path(entry.player).suffix not in _FILES
 
 
 def _resolve(folder: Path, value: Any) -> Any:
@@ -243,7 +248,7 @@ def is_seeded(entry: Entry) -> bool:
     """Return True if each game gets a new player with the game's seed."""
     if "seed" in entry.settings:
         return False
-    if ":" in entry.player and Path(entry.player).suffix not in _FILES:
+    if _has_factory(entry):
         return "seed" in inspect.signature(factory(entry)).parameters
     return agents.takes_seed(entry.player)
 
@@ -289,7 +294,7 @@ def _parts(part: Any) -> list[Any]:
 
 def code_hash(entry: Entry) -> str | None:
     """Return 16 digits of the SHA-256 of a factory's file; None for players of the package."""
-    if ":" not in entry.player or Path(entry.player).suffix in _FILES:
+    if not _has_factory(entry):
         return None
     source = getattr(import_module(entry.player.partition(":")[0]), "__file__", None)
     return hashlib.sha256(Path(source).read_bytes()).hexdigest()[:16] if source else None

@@ -47,7 +47,7 @@ class Play(Report):
     jobs: Jobs | None = None
     """Number of processes that play; by default 1, or all of the cluster with Ray."""
     backend: Backend = "local"
-    """Where the processes run: on this machine (local), or on a Ray cluster (ray)."""
+    """Host of the processes: this machine (local), or a Ray cluster (ray)."""
 
 
 @settings
@@ -87,7 +87,7 @@ class Tournament:
     jobs: Jobs = 1
     """Number of processes that play."""
     backend: Backend = "local"
-    """Where the processes run: on this machine (local), or on a Ray cluster (ray)."""
+    """Host of the processes: this machine (local), or a Ray cluster (ray)."""
     rows: File | None = None
     """New file for the rows; by default they are not kept."""
     json: bool = False

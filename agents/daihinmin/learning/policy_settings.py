@@ -34,7 +34,7 @@ class PolicyOptions(Options):
     jobs: Jobs = 1
     """Processes that play; the policy does not depend on it."""
     backend: Backend = "local"
-    """Where the processes run: on this machine (local), or on a Ray cluster (ray)."""
+    """Host of the processes: this machine (local), or a Ray cluster (ray)."""
 
     amount_name: ClassVar[str] = "steps"
 

@@ -76,7 +76,7 @@ class RankOptions(Options):
     jobs: Jobs = 1
     """Processes that play."""
     backend: Backend = "local"
-    """Where the processes run: on this machine (local), or on a Ray cluster (ray)."""
+    """Host of the processes: this machine (local), or a Ray cluster (ray)."""
     device: Device = "cpu"
     """Device on which networks learn and play: cpu or cuda."""
 

@@ -285,10 +285,7 @@ class RankTraining:
         """
         path = self.out / "net.safetensors"
         metadata = nets.metadata(path)
-        given = [metadata.get(name) for name in ("network", "settings")]
-        own = _description(self.learner.net)
-        if given != own:
-            raise ValueError(f"{path} must hold the network {shown(own)}, got {shown(given)}")
+        nets.check_described(path, metadata, self.learner.net)
         values: list[Any] = [metadata.get(name) for name in ("generation", "iterations", "seconds")]
         is_of_run = [type(value) for value in values] == [int, int, float]
         if not is_of_run or not 0 <= values[0] < 100_000 or not 0 <= values[1] < 1 << 62:

@@ -368,7 +368,7 @@ class MonteCarloAgent(CheckedPlayer):
         return max(1, int(most))
 
     def _choose(self, view: Game) -> int:
-        """Return a play that certainly wins, or the play of most visits."""
+        """Return a play that wins by force, or the play of most visits."""
         start = time.perf_counter()
         check_out(view)
         forced = int(forced_win(view))

@@ -43,7 +43,7 @@ class Log:
     jobs: Jobs = 1
     """Number of processes that play."""
     backend: Backend = "local"
-    """Where the processes run: on this machine (local), or on a Ray cluster (ray)."""
+    """Host of the processes: this machine (local), or a Ray cluster (ray)."""
     resume: bool = False
     """Continue a run that was interrupted."""
 

@@ -99,7 +99,7 @@ class Args:
     jobs: Jobs = 1
     """Processes that train networks, or play the games of one; and that play draws."""
     backend: Backend = "local"
-    """Where the processes run: on this machine (local), or on a Ray cluster (ray)."""
+    """Host of the processes: this machine (local), or a Ray cluster (ray)."""
     hours: Positive | None = None
     """Hours after which no more generations or draws begin; by default there is no limit."""
     device: str = "cpu"

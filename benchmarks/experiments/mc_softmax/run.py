@@ -91,7 +91,7 @@ class Args:
     jobs: Jobs = 1
     """Processes that measure players, search the positions or learn."""
     backend: Backend = "local"
-    """Where the processes run: on this machine (local), or on a Ray cluster (ray)."""
+    """Host of the processes: this machine (local), or a Ray cluster (ray)."""
     hours: Positive | None = None
     """Hours after which nothing more begins; by default there is no limit."""
     threads: Count = 1

@@ -77,7 +77,7 @@ class Args:
     jobs: Jobs = 1
     """Processes that write the log, learn or play."""
     backend: Backend = "local"
-    """Where the processes run: on this machine (local), or on a Ray cluster (ray)."""
+    """Host of the processes: this machine (local), or a Ray cluster (ray)."""
     hours: Positive | None = None
     """Hours after which no more networks or games begin; by default there is no limit."""
     games: Count | None = None

@@ -80,7 +80,7 @@ class Args:
     threads: Count = 1
     """Threads of a run; only runs with one repeat their games."""
     backend: Backend = "local"
-    """Where the processes run: on this machine (local), or on a Ray cluster (ray)."""
+    """Host of the processes: this machine (local), or a Ray cluster (ray)."""
     hours: Positive | None = None
     """Hours after which no more runs begin; by default there is no limit."""
     points: Count = 10
