@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, cast, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, cast, get_type_hints
 
 import pydantic
 from pydantic import (
@@ -35,7 +35,7 @@ from typing_extensions import dataclass_transform
 
 from afterstate.envs import json_files
 from afterstate.envs.messages import listed, nearest, shown
-from afterstate.envs.options import Player, is_factory
+from afterstate.envs.options import Player, default_text, is_factory
 
 T = TypeVar("T")
 
@@ -179,6 +179,38 @@ def _renamed(value: Any) -> Any:
     if isinstance(value, Mapping):
         return current_names({name: _renamed(each) for name, each in value.items()})
     return [_renamed(each) for each in value] if isinstance(value, (list, tuple)) else value
+
+
+class Change(NamedTuple):
+    """A setting that differs, as text that reads `learner.rate was 1 and is 0.1`."""
+
+    name: str
+    old: str
+    new: str
+
+    def __str__(self) -> str:
+        """Return the sentence."""
+        return f"{self.name} was {self.old} and is {self.new}"
+
+
+def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[Change]:
+    """Return which settings differ; nested ones have their names on the command line."""
+    old, new = _flat(before), _flat(now)
+    names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+    return [
+        Change(name, default_text(old.get(name)), default_text(new.get(name))) for name in names
+    ]
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested settings by their names on the command line, such as `learner.rate`."""
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{prefix}{name}.")
+        else:
+            flat[prefix + name] = value
+    return flat
 
 
 MAX_MESSAGES = 5

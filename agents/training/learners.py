@@ -9,11 +9,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from afterstate.agents.config import did_you_mean, read
+from afterstate.agents.config import changes, did_you_mean, read
 from afterstate.agents.training.folder import SETTINGS_FILE, RunFolder
 from afterstate.agents.training.run import Diverged, Limits, Options, RunSettings, Trainee, advance
 from afterstate.envs.messages import shown
-from afterstate.envs.options import default_text
 
 
 class Learner(NamedTuple):
@@ -103,28 +102,13 @@ def _compare(settings: RunSettings, path: Path) -> None:
     """
     if not path.exists():
         return
-    before, now = (
-        _flat(asdict(cast(Any, each))) for each in (read(path, type(settings)), settings)
-    )
-    names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
-    pairs = [(name, default_text(before.get(name)), default_text(now.get(name))) for name in names]
-    for name, old, new in pairs:
+    before, now = (asdict(cast(Any, each)) for each in (read(path, type(settings)), settings))
+    differ = changes(before, now)
+    for name, old, new in differ:
         if name in _OF_NEW_RUNS:
             raise ValueError(f"{name} must be {old}, as in the run that is resumed, got {new}")
-    differ = [f"{name} was {old} and is {new}" for name, old, new in pairs]
     if differ:
-        print(f"settings changed: {'; '.join(differ)}", file=sys.stderr)
-
-
-def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested settings by their names on the command line, such as `learner.rate`."""
-    flat: dict[str, Any] = {}
-    for name, value in values.items():
-        if isinstance(value, dict):
-            flat |= _flat(value, f"{prefix}{name}.")
-        else:
-            flat[prefix + name] = value
-    return flat
+        print(f"settings changed: {'; '.join(map(str, differ))}", file=sys.stderr)
 
 
 def run(settings: RunSettings, options: Options) -> None:

@@ -27,6 +27,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from afterstate.agents import files
+from afterstate.agents.config import changes
 from afterstate.agents.daihinmin.learning.game_records import play_log
 from afterstate.agents.daihinmin.learning.policy_gradient import (
     N_REPEATS,
@@ -258,13 +259,9 @@ class PolicyTraining:
         if not isinstance(before, dict):
             raise ValueError(f"{place} has no settings of a run")
         before.pop("jobs", None)  # in files of earlier versions
-        differ = [
-            f"{name} was {before.get(name)} and is {self._settings.get(name)}"
-            for name in {**self._settings, **before}
-            if before.get(name) != self._settings.get(name)
-        ]
+        differ = "; ".join(map(str, changes(before, self._settings)))
         if differ:
-            raise ValueError(f"{place} is of a run with other settings: {shown('; '.join(differ))}")
+            raise ValueError(f"{place} is of a run with other settings: {shown(differ)}")
         if not all(files.is_finite(array) for array in arrays.values()):
             raise ValueError(f"{place} has numbers that are NaN or infinite")
         return arrays

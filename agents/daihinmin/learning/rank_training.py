@@ -28,7 +28,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, cast
 
 import numpy as np
 
@@ -41,7 +41,7 @@ except ImportError as error:
     raise ImportError(message) from error
 
 from afterstate.agents import nets
-from afterstate.agents.config import read
+from afterstate.agents.config import changes, read
 from afterstate.agents.daihinmin.afterstates.class_values import place_values
 from afterstate.agents.daihinmin.learning.game_records import (
     ALL,
@@ -73,6 +73,7 @@ from afterstate.envs import durable_files
 from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.rules import GAME, N_PLAYERS
 from afterstate.envs.messages import named, shown
+from afterstate.envs.options import default_text
 from afterstate.envs.signals import uninterrupted
 
 Report: TypeAlias = "Callable[[int], Any]"
@@ -193,9 +194,9 @@ _MAY_CHANGE = {"pool", "start"}
 """Settings that may change when a run is resumed."""
 
 
-def _description(net: torch.nn.Module) -> list[Any]:
-    """Return the name and the settings of a network."""
-    return [type(net).__name__, net.settings]
+def _description(net: torch.nn.Module) -> str:
+    """Return the name and the settings of a network, as a command line has them."""
+    return default_text({"name": type(net).__name__, **cast(dict[str, Any], net.settings)})
 
 
 def _resolved(run: RankRun) -> dict[str, Any]:
@@ -259,12 +260,12 @@ class RankTraining:
         """Raise ValueError unless the run in the folder began with the same settings."""
         path = self.out / SETTINGS_FILE
         before, now = _resolved(read(path, RankRun)), _resolved(self.run)
-        others = [name for name in now if now[name] != before[name] and name not in _MAY_CHANGE]
-        if others:
-            changes = "; ".join(f"{name} was {before[name]} and is {now[name]}" for name in others)
+        differ = [str(each) for each in changes(before, now) if each.name not in _MAY_CHANGE]
+        if differ:
             raise ValueError(
-                f"{self.out} has a run with other settings: {changes}. Resume it with {path}, or "
-                "begin a new one in another --out, where start may be its net.safetensors"
+                f"{self.out} has a run with other settings: {'; '.join(differ)}. "
+                f"Resume it with {path}, or begin a new one in another --out, where start may be "
+                "its net.safetensors"
             )
 
     def _new_net(self, start: str | None) -> torch.nn.Module:

@@ -288,10 +288,13 @@ def test_a_run_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[
     [
         (
             {"network": {"name": "FCNN", "hidden": 5}},
-            "network was ['FCNN', {'hidden': 4}] and is ['FCNN', {'hidden': 5}]",
+            "network was FCNN,hidden=4 and is FCNN,hidden=5",
         ),
-        ({"learner": {"batch": 32, "average": 0.5}}, "learner was {"),
-        ({"epsilon": 0.1, "games": 11}, "epsilon was 0.0 and is 0.1; games was 10 and is 11. "),
+        (
+            {"learner": {"batch": 32, "average": 0.5}},
+            "learner.average was 0 and is 0.5. ",
+        ),
+        ({"epsilon": 0.1, "games": 11}, "epsilon was 0 and is 0.1; games was 10 and is 11. "),
         ({"seed": 6}, "seed was 5 and is 6. Resume it with"),
     ],
 )

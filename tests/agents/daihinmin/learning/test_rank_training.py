@@ -260,7 +260,7 @@ def test_a_start_file_with_another_network_is_rejected(
     start = tmp_path / "start.safetensors"
     nets.save(rank_net.network("FCNN", hidden=4), start)
     error = rejected(capsys, tmp_path, start=str(start), network=network)
-    assert "start.safetensors has ['FCNN', {'hidden': 4}], not" in error
+    assert "start.safetensors has FCNN,hidden=4, not" in error
     assert not (tmp_path / "run").exists()
 
 
