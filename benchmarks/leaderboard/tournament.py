@@ -43,7 +43,6 @@ from afterstate.agents.training.workers import Workers
 from afterstate.commands.seats import player_daihinmin
 from afterstate.envs import durable_files, json_files
 from afterstate.envs.commands import print_error
-from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.render import PLACES
 from afterstate.envs.daihinmin.rules import N_PLAYERS
 from afterstate.envs.messages import named
@@ -74,11 +73,6 @@ class PlayerResult(NamedTuple):
     places: list[float]  # share of each place
 
 
-def make(name: str, seed: int | None = None) -> Player:
-    """Return a player by its name or its factory `module:name`."""
-    return player_daihinmin(name, seed)
-
-
 def draw_cycles(pool: Sequence[str], n_cycles: int, seed: int, duplicate: bool) -> list[Cycle]:
     """Return the cycles of a tournament.
 
@@ -107,7 +101,7 @@ def draw_cycles(pool: Sequence[str], n_cycles: int, seed: int, duplicate: bool) 
 def play_cycle(cycle: Cycle, n_games: int = GAMES_PER_CYCLE) -> list[Row]:
     """Play a cycle and return a row for each game."""
     seeds = np.random.default_rng([cycle.seed, cycle.rotation]).integers(2**63, size=N_PLAYERS)
-    players = [make(*pair) for pair in zip(cycle.players, seeds.tolist(), strict=True)]
+    players = [player_daihinmin(*pair) for pair in zip(cycle.players, seeds.tolist(), strict=True)]
     key = {"cycle": cycle.number, "rotation": cycle.rotation}
     with named(f"cycle of {', '.join(cycle.players)}"):
         return [
@@ -257,7 +251,7 @@ class _RowFile:
 def run(args: Tournament) -> int:
     """Run a tournament and return the exit code."""
     for name in sorted(set(args.players)):
-        make(name)
+        player_daihinmin(name)
     cycles = draw_cycles(args.players, args.cycles, args.seed, args.duplicate)
     file = _RowFile(args.rows) if args.rows else None
     rows: list[Row] = []

@@ -21,6 +21,7 @@ import pytest
 from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE
 from afterstate.agents.daihinmin.rule_based.players import HeuristicAgent, SampleAgent
 from afterstate.agents.training.workers import ALONE
+from afterstate.commands.seats import player_daihinmin
 from afterstate.envs import durable_files
 from afterstate.envs.commands import exit_code
 from afterstate.envs.daihinmin.match import new_match, next_game
@@ -158,19 +159,19 @@ def test_players_are_made_by_name_or_by_module_and_name(bots: ModuleType) -> Non
 
     vars(bots)["Own"] = Own
     vars(bots)["ready"] = lambda: Own()
-    assert type(tournament.make("sample")) is SampleAgent
-    assert type(tournament.make("daihinmin-sample")) is SampleAgent
-    assert type(tournament.make("bots:Own")) is Own
-    assert type(tournament.make("bots:ready")) is Own
+    assert type(player_daihinmin("sample")) is SampleAgent
+    assert type(player_daihinmin("daihinmin-sample")) is SampleAgent
+    assert type(player_daihinmin("bots:Own")) is Own
+    assert type(player_daihinmin("bots:ready")) is Own
 
     class Seeded(Own):
         def __init__(self, seed: int, kind: str) -> None:
             self.settings = (seed, kind)
 
     vars(bots)["Seeded"] = Seeded
-    made: Any = tournament.make("bots:Seeded,kind=x", 7)
+    made: Any = player_daihinmin("bots:Seeded,kind=x", 7)
     assert made.settings == (7, "x")
-    assert tournament.make("bots:Own") is not tournament.make("bots:Own")
+    assert player_daihinmin("bots:Own") is not player_daihinmin("bots:Own")
 
 
 # Tables
