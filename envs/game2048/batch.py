@@ -16,8 +16,12 @@ from afterstate.envs.game2048.games import (
     AFTER,
     BOARD,
     EXCESS,
+    EXPONENT_BIT,
+    EXPONENTS,
     FLAGS,
+    ILLEGAL_BIT,
     LEGAL,
+    OVER,
     REWARD,
     RNG,
     SCORE,
@@ -50,8 +54,8 @@ Reals = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 Bits = npt.NDArray[np.int8]
 
-_0, _1, _4, _31, _32, _48, _53 = (np.uint64(n) for n in (0, 1, 4, 31, 32, 48, 53))
-_OVER: Word = np.uint64(1 << 40)
+_0, _1, _4, _32 = (np.uint64(n) for n in (0, 1, 4, 32))
+_EXPONENT, _ILLEGAL = np.uint64(EXPONENT_BIT), np.uint64(ILLEGAL_BIT)
 _MASK = np.uint64(0x0101_0101)
 
 
@@ -213,7 +217,7 @@ def read_infos(
     for i in range(games.shape[1]):
         scores[i] = np.int64(games[SCORE, i])
     for i in range(games.shape[1]):
-        largest = np.int64(games[FLAGS, i] >> _48 & _31)
+        largest = np.int64(games[FLAGS, i] >> _EXPONENT & EXPONENTS)
         max_tiles[i] = (1 << largest) & ~1  # no tile is 0
     for i in range(games.shape[1]):
         legal[i] = games[FLAGS, i] & LEGAL != 0
@@ -232,7 +236,7 @@ def _end_all(
     truncated: Flags,
 ) -> int:
     """Write rewards and ends after a step; return how many games are over then."""
-    ends = _OVER | (LEGAL if illegal_ends else _0)
+    ends = OVER | (LEGAL if illegal_ends else _0)
     for i in range(games.shape[1]):
         ended = (games[FLAGS, i] ^ LEGAL) & ends != 0
         terminated[i] = ended & (not over[i])
@@ -240,7 +244,7 @@ def _end_all(
         elapsed[i] = 0 if over[i] else elapsed[i] + 1
         truncated[i] = elapsed[i] >= limit
     for i in range(games.shape[1]):
-        n_illegal = np.int64(games[FLAGS, i] >> _53)
+        n_illegal = np.int64(games[FLAGS, i] >> _ILLEGAL)
         truncated[i] |= (n_illegal >= illegal_limit) & (not over[i]) & (not terminated[i])
     for i in range(games.shape[1]):
         rewards[i] = np.float64(games[REWARD, i])
@@ -342,7 +346,7 @@ def max_tiles(games: Words) -> Numbers:
         ValueError: no such games.
     """
     _check(games)
-    exponents: Numbers = (games[FLAGS] >> _48 & _31).astype(np.int64)
+    exponents: Numbers = (games[FLAGS] >> _EXPONENT & EXPONENTS).astype(np.int64)
     tiles: Numbers = (1 << exponents) & ~1
     return tiles
 

@@ -14,7 +14,19 @@ from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
 from afterstate.envs.game2048 import batch, games
-from afterstate.envs.game2048.games import AFTER, BOARD, FLAGS, MAX_ILLEGAL, REWARD, RNG, SCORE
+from afterstate.envs.game2048.games import (
+    AFTER,
+    BOARD,
+    EXPONENT_BIT,
+    FLAGS,
+    ILLEGAL_BIT,
+    LEGAL_BIT,
+    MAX_ILLEGAL,
+    OVER_BIT,
+    REWARD,
+    RNG,
+    SCORE,
+)
 from afterstate.envs.game2048.rules import (
     MAX_EXPONENT,
     Cells,
@@ -49,22 +61,18 @@ class Status(NamedTuple):
     """The largest tile, 0 on an empty board."""
 
 
-_ILLEGAL = 53
-"""The place in `FLAGS` of the number of illegal actions in a row, up to 2047."""
-
-
 def _status(flags: int) -> Status:
     """Return the meaning of a `FLAGS` word."""
-    return _status_of(flags & (1 << _ILLEGAL) - 1)
+    return _status_of(flags & (1 << ILLEGAL_BIT) - 1)
 
 
 @cache
 def _status_of(flags: int) -> Status:
     """Return the meaning of the other bits of `FLAGS`, which have some hundred values."""
     mask = np.array([flags >> 8 * action & 1 for action in range(4)], np.int8)
-    exponent = flags >> 48
+    exponent = flags >> EXPONENT_BIT
     max_tile = 1 << exponent if exponent else 0
-    return Status(mask, bool(flags >> 32 & 1), bool(flags >> 40 & 1), max_tile)
+    return Status(mask, bool(flags >> LEGAL_BIT & 1), bool(flags >> OVER_BIT & 1), max_tile)
 
 
 class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
@@ -183,7 +191,7 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
             if self.illegal == "raise":
                 raise ValueError(illegal_message(move, status.mask))
             terminated = self.illegal == "terminate"
-        truncated = not terminated and flags >> _ILLEGAL >= (self.illegal_limit or np.inf)
+        truncated = not terminated and flags >> ILLEGAL_BIT >= (self.illegal_limit or np.inf)
         if self.render_mode == "human":
             self.render()
         info = self._info(boards[0], status)

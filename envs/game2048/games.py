@@ -48,19 +48,25 @@ N_WORDS = 8
 """Number of words of a game."""
 BOARD, EXCESS, AFTER, AFTER_EXCESS, RNG, SCORE, REWARD, FLAGS = range(N_WORDS)
 
-LEGAL: Word = np.uint64(1 << 32)
+LEGAL_BIT, OVER_BIT, EXPONENT_BIT, ILLEGAL_BIT = 32, 40, 48, 53
+"""The first bits of the parts of `FLAGS` after the legal moves."""
+LEGAL: Word = np.uint64(1 << LEGAL_BIT)
+OVER: Word = np.uint64(1 << OVER_BIT)
+EXPONENTS: Word = np.uint64(31)
+"""The exponent of the largest tile, shifted down to bit 0."""
 MAX_ILLEGAL = 2047
 """The largest number of illegal actions in a row that is counted."""
 
 _0, _15 = np.uint64(0), np.uint64(15)
+_EXPONENT, _ILLEGAL = np.uint64(EXPONENT_BIT), np.uint64(ILLEGAL_BIT)
 
 
 @njit("uint64(int64, uint64)", cache=True)
 def _flags(moves: int, exponent: Word) -> Word:
     """Return the `FLAGS` word after a legal action, given the next moves and largest exponent."""
     mask = np.uint64(moves) * np.uint64(0x0020_4081) & np.uint64(0x0101_0101)
-    over = np.uint64(moves == 0) << np.uint64(40)
-    return mask | LEGAL | over | np.uint64(exponent) << np.uint64(48)
+    over = np.uint64(moves == 0) * OVER
+    return mask | LEGAL | over | np.uint64(exponent) << _EXPONENT
 
 
 @njit("uint64(uint64, uint64, uint64)", cache=True)
@@ -69,7 +75,7 @@ def next_flags(flags: Word, board: Word, field: Word) -> Word:
 
     No tile grows by more than one exponent, so the largest one is compared with one number only.
     """
-    exponent = np.uint64(flags) >> np.uint64(48) & np.uint64(31)
+    exponent = np.uint64(flags) >> _EXPONENT & EXPONENTS
     larger = (exponent + np.uint64(1)) * LOW_BITS
     exponent += np.uint64(occupied(np.uint64(board) ^ larger) != LOW_BITS)
     return _flags(legal(board, field), exponent)
@@ -78,8 +84,8 @@ def next_flags(flags: Word, board: Word, field: Word) -> Word:
 @njit("uint64(uint64)", cache=True)
 def illegal_flags(flags: Word) -> Word:
     """Return the `FLAGS` word after an illegal action, given the one before."""
-    counts = np.uint64(flags >> np.uint64(53) < np.uint64(MAX_ILLEGAL))
-    return (np.uint64(flags) & ~LEGAL) + (counts << np.uint64(53))
+    counts = np.uint64(flags >> _ILLEGAL < np.uint64(MAX_ILLEGAL))
+    return (np.uint64(flags) & ~LEGAL) + (counts << _ILLEGAL)
 
 
 @njit("boolean(uint64)", cache=True)
