@@ -27,7 +27,7 @@ Seeds = int | Sequence[int | None] | None
 
 
 def check_autoreset_mode(mode: AutoresetMode | str) -> AutoresetMode:
-    """Return the mode of a mode or its value, such as `"SameStep"`."""
+    """Return an autoreset mode, given it or its value such as `"SameStep"`."""
     if not isinstance(mode, AutoresetMode):
         check_one_of([known.value for known in AutoresetMode], autoreset_mode=mode)
     return AutoresetMode(mode)

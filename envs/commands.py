@@ -419,10 +419,10 @@ def _missing_package() -> type[Exception]:
 
 
 def _forget_interrupt() -> None:
-    """Let the process end with its exit code.
+    """Let the process end with its exit code after an interrupt.
 
-    If an interrupt leaves a text that is evaluated, as some modules do when they are imported,
-    CPython ends by SIGINT instead, unless another text is evaluated: here that of a named tuple.
+    CPython ends by SIGINT instead if an interrupt ended the last `exec` or `eval` of a text, which
+    some modules call when they are imported. One that succeeds, as in `namedtuple`, clears that.
     """
     namedtuple("Evaluated", ())
 

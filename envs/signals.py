@@ -11,7 +11,7 @@ from typing import Any
 
 @contextlib.contextmanager
 def delayed(number: int) -> Iterator[None]:
-    """Raise a signal that arrives in the block after the block.
+    """Hold a signal that arrives in the block back until the block ends.
 
     Only the main thread receives signals: in other threads this does nothing.
     """

@@ -22,7 +22,7 @@ from afterstate import agents
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.values import ntuple_file
-from afterstate.agents.training.run import Progress, train
+from afterstate.agents.training.run import Progress, half_interval, train
 from afterstate.envs import pictures
 from afterstate.envs.game2048 import render
 
@@ -65,9 +65,8 @@ def compete(name: str, player: agents.Agent, n_games: int, seed: int) -> None:
     start = time.monotonic()
     games = play(player, n_games, seed)
     speed, scores = games.n_moves.sum() / (time.monotonic() - start), games.scores
-    spread = 1.96 * scores.std(ddof=1) / n_games**0.5 if n_games > 1 else float("nan")
     shares = "".join(f"{(games.max_tiles >= tile).mean():8.0%}" for tile in TILES)
-    mean = f"{scores.mean():,.0f} ± {spread:,.0f}"
+    mean = f"{scores.mean():,.0f} ± {half_interval(scores):,.0f}"
     print(f"{name:18}{n_games:6}{mean:>20}{shares}{speed:12,.0f}", flush=True)
 
 

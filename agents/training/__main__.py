@@ -51,13 +51,13 @@ def parse(arguments: Sequence[str]) -> tuple[RunSettings, Options]:
     values = commands.read(parts_of(learner), program, rest, _description(learner))
     with commands.failing(program):
         file, options = build(SettingsFile, values).settings, build(kind.options, values)
-    settings = _before(learner, file, options)
+    settings = _base_settings(learner, file, options)
     with commands.failing(program):
         return build(kind, values, settings), options
 
 
-def _before(learner: str, file: Path | None, options: Options) -> RunSettings:
-    """Return the settings that those of the command line replace: of a file, or by default.
+def _base_settings(learner: str, file: Path | None, options: Options) -> RunSettings:
+    """Return the settings before those of the command line: of a file, the run, or the defaults.
 
     Raises:
         OSError: the file cannot be read.
@@ -84,14 +84,14 @@ def _settings_in(folder: Path, kind: Any, learner: str) -> RunSettings:
         try:
             settings: RunSettings = read(folder / SETTINGS_FILE, kind)
         except ValueError as error:
-            fitting = [name for name in LEARNERS if _fits(folder / SETTINGS_FILE, name)]
+            fitting = [name for name in LEARNERS if _is_of_learner(folder / SETTINGS_FILE, name)]
             if fitting:
                 raise ValueError(f"it is one of {' or '.join(fitting)}") from error
             raise
     return settings
 
 
-def _fits(file: Path, learner: str) -> bool:
+def _is_of_learner(file: Path, learner: str) -> bool:
     """Return True if a file has settings of a learner."""
     try:
         read(file, run_settings(learner))

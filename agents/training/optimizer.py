@@ -49,7 +49,7 @@ class Fitter:
         average: decay of the moving average of the weights; 0 is no average.
         bf16: compute in bfloat16 where float32 is not needed.
         clip: maximum norm of a gradient; longer gradients are scaled down.
-        encode: makes inputs of the network of what `step` is given; by default it is given them.
+        encode: returns the network's inputs, given those of `step`; by default they are the same.
 
     Attributes:
         net: the network that learns.
@@ -95,7 +95,7 @@ class Fitter:
         """Make a gradient step.
 
         Args:
-            inputs: inputs of the network, or what `encode` makes them of, on its device.
+            inputs: inputs of the network, or of `encode`, on the network's device.
             targets: those of the loss, on the same device.
             rate: learning rate.
 

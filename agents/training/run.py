@@ -243,6 +243,7 @@ def advance(
                 if evaluate is not None and state.is_evaluation_due(is_done):
                     if limits.save_every is not None:
                         state.save()  # an evaluation may take longer than the interval
+                    state.evaluated = trainee.amount
                     evaluate()
                 if not is_done:
                     state.advance()
@@ -298,11 +299,8 @@ class _RunState:
     def is_evaluation_due(self, is_done: bool) -> bool:
         """Return True if the trainee has passed another multiple of `evaluate_every` or its end."""
         now, before, every = self.trainee.amount, self.evaluated, self.limits.evaluate_every
-        is_due = every is not None and now // every > before // every
-        if not is_due and not (is_done and now > before):
-            return False
-        self.evaluated = now
-        return True
+        has_passed = every is not None and now // every > before // every
+        return has_passed or (is_done and now > before)
 
     def is_save_due(self) -> bool:
         """Return True if the time since the last save is at least the interval."""
@@ -381,8 +379,8 @@ class MoveTraining:
         learner: the learner; it learns in place.
         save_to: file of the checkpoint; None: it is not saved.
         evaluation: returns further entries of the row of an evaluation.
-        recent: file of the last games, for the mean score after the run is resumed; None: it is
-            then of the games since.
+        recent: file of the last games, for the mean score after the run is resumed; None: the mean
+            is then of the games after that alone.
     """
 
     amount_unit: ClassVar[str] = "moves"

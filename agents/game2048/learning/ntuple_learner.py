@@ -44,7 +44,13 @@ from afterstate.agents.game2048.learning.self_play import (
     Pools,
     self_play,
 )
-from afterstate.agents.game2048.learning.td import OF_RANDOM, TOWARD_RANDOM, Update, new_path
+from afterstate.agents.game2048.learning.td import (
+    OF_RANDOM,
+    TOWARD_RANDOM,
+    GamePath,
+    Update,
+    new_path,
+)
 from afterstate.agents.game2048.play import Games, play
 from afterstate.agents.game2048.search.expectimax import CUTOFF, ExpectimaxAgent
 from afterstate.agents.game2048.search.expectimax_search import Search, new_search
@@ -88,7 +94,7 @@ class NTupleLearner:
         log: play log for `jump`: see `play_logs.read`.
 
     Attributes:
-        seconds: of play and learning, by the clock, in all its threads together.
+        seconds: wall-clock time of play and learning.
 
     Raises:
         ValueError: not a number of threads in 1..64, carousel shaping without stages, or a pruned
@@ -132,7 +138,7 @@ class NTupleLearner:
         self._settings = self._checked(settings)
         if not settings.carousel:
             self._state[:, TURN] = 0
-        self.threads = self.threads  # with paths of the new delay
+        self._paths = self._new_paths()
 
     def _checked(self, settings: NTupleSettings) -> NTupleSettings:
         """Return the settings if they fit the network."""
@@ -165,8 +171,11 @@ class NTupleLearner:
         self._state[0, BEST] = old[:, BEST].max()
         for i in range(n_same, threads):  # each stream starts at a random place of its own
             self._state[i, RNG] = next_random(old[0, RNG] ^ np.uint64(i << 32))[1]
-        delay = self.settings.delay
-        self._paths = [new_path(MAX_MOVES, delay) for _ in range(threads)]
+        self._paths = self._new_paths()
+
+    def _new_paths(self) -> list[GamePath]:
+        """Return the memory for a game of each thread, with room for the delay."""
+        return [new_path(MAX_MOVES, self.settings.delay) for _ in range(self.threads)]
 
     @property
     def n_games(self) -> int:

@@ -490,7 +490,8 @@ def write(options: Log) -> None:
         buckets = _begin(options)
         if options.log.exists():  # a run was killed while it removed its buckets
             buckets.remove()
-            return print(f"{options.log} is complete; its buckets are removed")
+            print(f"{options.log} is complete; its buckets are removed")
+            return
     except KeyboardInterrupt:
         hint = "continue with --resume" if options.folder.exists() else "nothing was written"
         raise KeyboardInterrupt(f"interrupted: {hint}") from None

@@ -26,7 +26,7 @@ from afterstate.agents.game2048.kernels import KERNEL, inlined, kernel
 from afterstate.agents.game2048.learning.td import (
     OF_RANDOM,
     TOWARD_RANDOM,
-    Path,
+    GamePath,
     Update,
     learn_backward,
     prefetch_sums,
@@ -178,7 +178,7 @@ def _stage(net: Network, board: Word) -> Word:
 
 
 @kernel
-def enters_stage(net: Network, path: Path, t: int) -> bool:
+def enters_stage(net: Network, path: GamePath, t: int) -> bool:
     """Return True if a move leads to another stage."""
     return bool(_stage(net, path.afters[t]) != _stage(net, path.boards[t]))
 
@@ -191,7 +191,7 @@ def play_path(
     searching: bool,
     board: Word,
     rng: Word,
-    path: Path,
+    path: GamePath,
     start: int,
 ) -> tuple[int, Word, Word]:
     """Play a game on from the board before move `start`, and write its path from there.
@@ -227,7 +227,7 @@ def _spread(errors: Weights, since: int, t: int, lam: Value, error: Value) -> No
 
 
 @inlined
-def _learn_delayed(net: Network, rule: Update, path: Path, t: int) -> None:
+def _learn_delayed(net: Network, rule: Update, path: GamePath, t: int) -> None:
     """Update the afterstate of move `t` by the errors summed up for it."""
     slot = t % path.errors.size
     if not (rule.excluded == OF_RANDOM and path.is_random[t]):
@@ -244,7 +244,7 @@ def play_forward(
     searching: bool,
     board: Word,
     rng: Word,
-    path: Path,
+    path: GamePath,
     start: int,
 ) -> tuple[int, Word, Word]:
     """Play as `play_path` does, and learn during the game.
@@ -306,7 +306,7 @@ def _first_board(
 
 
 @kernel
-def _store_entries(net: Network, pools: Pools, path: Path, n_moves: int, last: Word) -> None:
+def _store_entries(net: Network, pools: Pools, path: GamePath, n_moves: int, last: Word) -> None:
     """Store the boards at which a game entered a stage."""
     stage = _stage(net, path.boards[0]) if n_moves > 0 else np.uint64(0)
     goes_on = not is_over(last, field(net.size[0], net.size[1]))
@@ -354,7 +354,7 @@ def _is_good(play: Play, state: Words, me: int, score: int) -> bool:
 
 
 @kernel
-def _score(path: Path, n_moves: int) -> int:
+def _score(path: GamePath, n_moves: int) -> int:
     """Return the sum of the rewards of a game."""
     score = 0
     for t in range(n_moves):
@@ -370,7 +370,7 @@ def _learn_game(
     state: Words,
     me: int,
     pools: Pools,
-    path: Path,
+    path: GamePath,
     search: Search | None,
     row: Indices,
 ) -> bool:
@@ -422,7 +422,7 @@ def self_play(
     state: Words,
     me: int,
     pools: Pools,
-    path: Path,
+    path: GamePath,
     search: Search | None,
     n_moves: int,
     rows: Indices,

@@ -63,7 +63,7 @@ class Update(NamedTuple):
     excluded: int  # `TOWARD_RANDOM` or `OF_RANDOM`
 
 
-class Path(NamedTuple):
+class GamePath(NamedTuple):
     """The moves of a game, in the order of play."""
 
     boards: Words  # before the move
@@ -73,9 +73,9 @@ class Path(NamedTuple):
     errors: Weights  # of the last afterstates so far, for delayed updates
 
 
-def new_path(n_moves: int, delay: int = 0) -> Path:
+def new_path(n_moves: int, delay: int = 0) -> GamePath:
     """Return an empty path for a game of at most `n_moves` moves."""
-    return Path(
+    return GamePath(
         np.empty(n_moves, np.uint64),
         np.empty(n_moves, np.uint64),
         np.empty(n_moves, np.int64),
@@ -168,7 +168,7 @@ def prefetch_sums(net: Network, rule: Update, board: Word) -> None:
 
 @kernel
 def learn_backward(
-    net: Network, rule: Update, path: Path, start: int, end: int, goes_on: bool
+    net: Network, rule: Update, path: GamePath, start: int, end: int, goes_on: bool
 ) -> None:
     """Update the afterstates of moves `start` to `end - 1` of a game, last one first.
 

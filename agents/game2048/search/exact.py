@@ -26,7 +26,7 @@ import numpy.typing as npt
 from numba import float64, int64, njit, uint8, uint64, void
 
 from afterstate.agents.game2048.agent import Agent
-from afterstate.agents.game2048.play import Player, actions_of
+from afterstate.agents.game2048.play import Player, actions_of, size_of_player
 from afterstate.agents.game2048.values.bit_planes import z_order
 from afterstate.agents.game2048.values.ntuple_network import Network
 from afterstate.agents.game2048.values.ntuple_network import network as empty_network
@@ -95,7 +95,7 @@ def _canonicals(game: _Game, boards: Words) -> Words:
 
 @njit(int64(_GAME, uint64[::1]), cache=True)
 def _count(game: _Game, boards: Words) -> int:
-    """Return the number of distinct boards that these and their symmetric boards are."""
+    """Return the number of distinct boards among these and their symmetric boards."""
     n = 0
     for board in boards:
         n_same = 0
@@ -441,8 +441,8 @@ def expected_score(agent: Player, size: tuple[int, int] | None = None) -> float:
         ValueError: a wrong size, more than 9 cells, not the player's size, or the player does not
             return one legal action a board.
     """
-    own = tuple(getattr(agent, "size", size or (4, 4)))
-    size = _check_cells(size or own, MAX_CELLS, _TOO_MANY)
+    own = size_of_player(agent, (4, 4) if size is None else size)
+    size = _check_cells(own if size is None else size, MAX_CELLS, _TOO_MANY)
     if own != size:
         raise ValueError(f"size must be the player's, {own}, got {shown(size)}")
     game = _game(size)._replace(symmetric=1)  # the player may treat symmetric boards differently

@@ -111,7 +111,8 @@ def check_header(header: dict[str, Any], file_size: int) -> None:
         pruned.check_sizes(n_gaps, n, file_size)
         fits = shapes.keys() == {"gaps", "levels"}
     else:
-        fits = shapes["weights"] == (n,) and math.prod(shapes.get("sums", ())) in (1, 0, 2 * n)
+        n_sums = math.prod(shapes.get("sums", (0,)))
+        fits = shapes["weights"] == (n,) and n_sums in (0, 2 * n)
     if not fits:
         raise ValueError("its weights do not match its tuples")
 

@@ -380,15 +380,9 @@ def check_arrays(net: Network) -> None:
     fitting = network_without_weights(kind, **settings)
     fields = ("masks", "starts", "stages", "stage_size", "moves", "symmetric")
     wrong = [name for name in fields if not _same(getattr(net, name), getattr(fitting, name))]
-    wrong += ["class"] * (type(net) not in (type(fitting), Network))
-    n = net.n_stages * net.stage_size
-    if net.is_pruned:
-        wrong += ["blocks"] * (net.blocks.size != n >> BLOCK_BITS)
-        n_levels = int(net.blocks.max(initial=0)) + (1 << BLOCK_BITS)
-        wrong += ["levels"] * (net.levels.size < n_levels)
-    else:
-        wrong += ["weights"] * (net.weights.size != n)
-        wrong += ["fixed"] * (kind == "fixed" and net.fixed.size != n)
+    if type(net) not in (type(fitting), Network):
+        wrong.append("class")
+    wrong += _wrong_sizes(net, kind)
     if wrong:
         raise ValueError(f"network must have arrays that fit its tuples, got other {wrong}")
 
@@ -418,7 +412,18 @@ _FIELDS: dict[str, Callable[[Any], bool]] = {
     "promote": lambda value: type(value) is bool,
     "downgrade": lambda value: type(value) is int and 1 < value <= 16,
 }
-"""Checks of the fields of a network that its other fields do not determine."""
+"""Checks of type and shape, by the field of a network."""
+
+
+def _wrong_sizes(net: Network, kind: Kind) -> list[str]:
+    """Return the names of the arrays with weights that have another size than the tuples need."""
+    n = net.n_stages * net.stage_size
+    if kind == "pruned":
+        n_levels = int(net.blocks.max(initial=0)) + (1 << BLOCK_BITS)
+        fits = {"blocks": net.blocks.size == n >> BLOCK_BITS, "levels": net.levels.size >= n_levels}
+    else:
+        fits = {"weights": net.weights.size == n, "fixed": kind == "float" or net.fixed.size == n}
+    return [name for name, is_right in fits.items() if not is_right]
 
 
 def _same(given: Any, fitting: Any) -> bool:

@@ -56,6 +56,17 @@ def test_a_resumed_run_equals_one_without_a_break(more: dict[str, Any], tmp_path
     assert [row["generation"] for row in rows_of(parts)] == [1, 2, 2, 3, 4, 4]
 
 
+@pytest.mark.slow
+def test_teachers_in_processes_play_the_games_of_one_process(tmp_path: Path) -> None:
+    settings = {"teacher": ["heuristic", "sample"], "epsilon": 0.05, "table": 5}
+    alone = run(tmp_path / "alone", 2, **settings)
+    parts = run(tmp_path / "parts", 1, "--jobs", "2", **settings)
+    run(tmp_path / "parts", 2, "--resume", "--jobs", "2", **settings)
+    assert same_weights(alone, parts)
+    assert files_in(alone / "games") == files_in(parts / "games") != []
+    assert learned(alone) == learned(parts)
+
+
 class Killed(BaseException):
     """The end of the process, which nothing catches."""
 

@@ -12,7 +12,13 @@ import numpy.typing as npt
 import pytest
 
 from afterstate.agents.game2048.learning.run_settings import NTupleSettings
-from afterstate.agents.game2048.learning.td import Path, Update, learn_backward, new_path, update
+from afterstate.agents.game2048.learning.td import (
+    GamePath,
+    Update,
+    learn_backward,
+    new_path,
+    update,
+)
 from afterstate.agents.game2048.values.ntuple import estimate
 from afterstate.agents.game2048.values.ntuple_network import Network, network
 from tests.oracles import game2048 as oracle
@@ -206,7 +212,7 @@ def test_without_promotion_an_entry_of_a_later_stage_starts_from_zero() -> None:
 # Backward games by hand: a 1x2 board with the tuple {0 1}, entries a + 16b and b + 16a, both twice
 
 
-def path_of(net: Network, moves: list[tuple[int, int]], drawn: tuple[int, ...] = ()) -> Path:
+def path_of(net: Network, moves: list[tuple[int, int]], drawn: tuple[int, ...] = ()) -> GamePath:
     """Return the path of afterstates, with rewards of the moves into them, some of them random."""
     path = new_path(len(moves))
     path.afters[:] = [after for after, _ in moves]

@@ -205,6 +205,14 @@ def test_no_player_scores_more_than_the_optimum(size: tuple[int, int]) -> None:
     assert max(scores) < expected_score(ExpectimaxAgent(empty, 4)) < best * (1 + 1e-12)
 
 
+@pytest.mark.parametrize("size", [5, (2, 2, 2), "22"])
+def test_the_size_of_a_player_is_checked(size: Any) -> None:
+    player = FirstLegal((2, 2))
+    player.size = size
+    with pytest.raises(ValueError, match="size"):
+        expected_score(player)
+
+
 def test_players_get_each_unfinished_board_once() -> None:
     shown: list[int] = []
 
