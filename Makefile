@@ -16,8 +16,8 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 
-# Compiled kernels are kept by the state of the sources: numba does not notice a change in another file.
-export NUMBA_CACHE_DIR := $(CURDIR)/$(VENV)/kernels/$(shell find app envs agents -name "*.py" | sort | xargs cat | cksum | cut -d" " -f1)
+# Compiled kernels are kept outside the folders of the code.
+export NUMBA_CACHE_DIR := $(CURDIR)/$(VENV)/kernels
 
 # stable-baselines3 needs torch. It is installed first and pinned, so that a CPU build at hand is
 # taken; left to itself pip would choose the newest build for GPUs, of several gigabytes.

@@ -3,5 +3,3 @@
 Run as a package from the root of the checkout, for example `python -m benchmarks.speed`. The folder
 `leaderboard` is the package `afterstate.leaderboard`.
 """
-
-from benchmarks import fresh_kernels as fresh_kernels  # before anything imports numba

@@ -10,7 +10,10 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-import afterstate.envs.compiling  # noqa: F401 - reports slow compilation
+from afterstate.envs import (
+    compiling,  # noqa: F401 - reports slow compilation
+    kernel_cache,  # noqa: F401 - compiles kernels again when their sources change
+)
 from afterstate.envs.messages import listed, shown
 
 Word: TypeAlias = int | np.uint64

@@ -38,7 +38,7 @@ SOCKET_GAMES = 300
 N_SEATS = 1_024
 
 
-@njit(int64(GameType, int64, int64[::1]), cache=True)
+@njit(int64(GameType, int64, int64[::1]))
 def _games(match: Any, n: int, out: npt.NDArray[np.int64]) -> int:
     """Play about n random actions in whole games of a match; return their number."""
     done = 0

@@ -21,6 +21,7 @@ FOLDERS = {
 INTERNAL = {
     *(f"afterstate.{name}" for name in ("__main__", "commands", "completion", "web")),
     *(f"afterstate.envs.{name}" for name in ("batches", "commands", "options", "compiling")),
+    "afterstate.envs.kernel_cache",
     *(f"afterstate.envs.{name}" for name in ("messages", "signals")),
     *(f"afterstate.envs.{name}" for name in ("durable_files", "json_files")),
     *(f"afterstate.envs.daihinmin.uecda.{name}" for name in ("hosting", "journal", "lobby")),

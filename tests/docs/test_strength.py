@@ -177,7 +177,7 @@ def difference(name: str, against: str) -> list[int]:
         ),
         ("tuples are worth as much, {} and {}.", "8x6", "one stage"),
         (
-            "first 8,000 moves, loses {} points greedily and {} by",
+            "network loses {} points greedily and {} by",
             *("stages", "stages, games from positions of searches"),
         ),
         (
