@@ -17,7 +17,6 @@ from PIL import Image
 
 from afterstate.envs import daihinmin_v0
 from afterstate.envs.daihinmin import cards, plays, render, rules, views
-from afterstate.envs.daihinmin.records.recording import legal_list
 from afterstate.envs.daihinmin.rules import Game
 
 FOLDER = Path(__file__).parent / "pictures"
@@ -159,7 +158,7 @@ def legal(scene: Scene, n: int) -> list[str]:
     """Return the legal plays, besides the pass, after the `n` first moves of a scene."""
     shorter = scene._replace(moves=scene.moves[:n])
     *_, game = positions(shorter)
-    return [plays.text(play) for play in legal_list(game)]
+    return [plays.text(play) for play in views.legal_plays(game)]
 
 
 def exchange() -> tuple[Game, Game]:

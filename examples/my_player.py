@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from afterstate.envs.daihinmin import cards, plays
-from afterstate.envs.daihinmin.rules import Game, list_legal
+from afterstate.envs.daihinmin.rules import Game
+from afterstate.envs.daihinmin.views import legal_plays
 from afterstate.envs.game2048.rules import afterstates, occupied, table
 
 
@@ -46,8 +47,7 @@ class WeakestFirst:
 
     def choose(self, view: Game) -> int:
         """Return the number of a legal play, or `plays.PASS`."""
-        listed = np.empty(plays.N_PLAYS, np.int64)
-        legal = listed[: list_legal(view, listed)].tolist()
+        legal = legal_plays(view)  # without the pass
         return max(legal, key=lambda play: (plays.SIZE[play], -play), default=plays.PASS)
 
     def give(self, view: Game, n: int) -> int:

@@ -13,7 +13,8 @@ from afterstate.commands.options import PlayDaihinmin
 from afterstate.commands.seats import check_players, fill, player_daihinmin, table
 from afterstate.envs.daihinmin import cards, plays, render
 from afterstate.envs.daihinmin.players import Player, returned
-from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, list_legal
+from afterstate.envs.daihinmin.rules import N_PLAYERS, Game
+from afterstate.envs.daihinmin.views import legal_plays
 from afterstate.envs.words import check_seed
 
 HELP = "a play in notation or its number, pass, ? hint, L legal plays, Q quit"
@@ -47,7 +48,7 @@ class Person:
     def choose(self, view: Game) -> int:
         """Ask for a play and return its number."""
         self._show(view)
-        legal = legal_plays(view)
+        legal = [*legal_plays(view), plays.PASS]
         while True:
             text = ask("your play")
             if text == "?":
@@ -115,12 +116,6 @@ def ask(what: str) -> str:
     if text.lower() == "q":
         raise Quit
     return text.lower() if len(text) == 1 else text
-
-
-def legal_plays(view: Game) -> list[int]:
-    """Return the legal plays of the player in turn, the pass last."""
-    listed = np.empty(plays.N_PLAYS, np.int64)
-    return [*listed[: list_legal(view, listed)].tolist(), plays.PASS]
 
 
 def listed(legal: list[int]) -> str:

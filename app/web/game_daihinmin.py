@@ -17,10 +17,10 @@ from pydantic import BaseModel, Field, field_validator
 from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.arguments import check_record
 from afterstate.envs.daihinmin.match import new_match, next_game, set_up
-from afterstate.envs.daihinmin.records import recording, replay
+from afterstate.envs.daihinmin.records import replay
 from afterstate.envs.daihinmin.render import CLASSES, PLACES
 from afterstate.envs.daihinmin.rules import GAME, N_PLAYERS, Game, give, partner, play, rewind
-from afterstate.envs.daihinmin.views import view
+from afterstate.envs.daihinmin.views import legal_plays, view
 from afterstate.envs.messages import shown
 from afterstate.web.choices import checked, find
 from afterstate.web.game_2048 import Seed
@@ -207,7 +207,7 @@ def _play(game: Game, action: int) -> list[str]:
     """Make a play."""
     if game["to_give"]:
         raise ValueError("cards must be given first")
-    if action != plays.PASS and action not in recording.legal_list(game):
+    if action != plays.PASS and action not in legal_plays(game):
         raise ValueError(f"{plays.text(action)} is not legal here")
     before, player = game.copy(), int(game["turn"])
     play(game, action)
@@ -306,7 +306,7 @@ def _play_json(number: int) -> Json:
 
 def _legal(game: Game) -> list[Json]:
     """Return the legal plays of the player in turn, without the pass."""
-    return [_play_json(number) for number in recording.legal_list(game)]
+    return [_play_json(number) for number in legal_plays(game)]
 
 
 def _actions(game: Game) -> list[tuple[int, int]]:

@@ -38,7 +38,7 @@ from afterstate.agents.daihinmin.values.rank_net import RankAgent
 from afterstate.agents.training.workers import Workers
 from afterstate.envs.commands import parse, run_process
 from afterstate.envs.daihinmin.plays import N_PLAYS, PASS
-from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, list_legal
+from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, write_legal
 from benchmarks.speed.decisions import Recorder, recorded, show, time_decisions
 from benchmarks.speed.timing import Figure, Steps, Subject, in_turn
 
@@ -52,7 +52,7 @@ def positions(n_games: int, seed: int = 1) -> list[Game]:
     listed = np.empty(N_PLAYS, np.int64)
 
     def has_choice(view: Game) -> bool:
-        plays = 0 if view["to_give"] else list_legal(view, listed) + (view["field"] != PASS)
+        plays = 0 if view["to_give"] else write_legal(view, listed) + (view["field"] != PASS)
         return bool(plays > 1)
 
     recorder = Recorder(HeuristicAgent(), has_choice)

@@ -68,8 +68,8 @@ from afterstate.envs.daihinmin.rules import (
     Game,
     Games,
     GameType,
-    list_legal,
     seat_of,
+    write_legal,
 )
 from afterstate.envs.daihinmin.views import known_cards, look, unseen_cards
 from afterstate.envs.words import Word
@@ -229,7 +229,7 @@ def draw_state(games: Games, planes: Planes) -> None:
 
 
 @njit(int64(GameType, int64, int64[::1]), cache=True)
-def list_actions(game: Game, player: int, out: Numbers) -> int:
+def write_actions(game: Game, player: int, out: Numbers) -> int:
     """Write the legal actions of a player; return their number.
 
     The player in turn may pass or make a legal play; in the exchange it may give each card that it
@@ -249,16 +249,16 @@ def list_actions(game: Game, player: int, out: Numbers) -> int:
             n += 1
         return n
     if game.turn == player:
-        n = list_legal(game, out)
+        n = write_legal(game, out)
     out[n] = PASS
     return n + 1
 
 
 @njit(void(GameType[::1], int64, int8[::1]), cache=True)
 def draw_mask(games: Games, player: int, mask: Planes) -> None:
-    """Write the legal actions of a player (see `list_actions`) in `games[0]`."""
+    """Write the legal actions of a player (see `write_actions`) in `games[0]`."""
     actions = np.empty(N_PLAYS, np.int64)
-    for i in range(list_actions(games[0], player, actions)):
+    for i in range(write_actions(games[0], player, actions)):
         mask[actions[i]] = 1
 
 

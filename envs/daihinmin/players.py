@@ -18,7 +18,7 @@ from numba.extending import intrinsic
 from afterstate.envs.daihinmin import plays
 from afterstate.envs.daihinmin.arguments import check_turn
 from afterstate.envs.daihinmin.cards import N_CARDS, count, numbers
-from afterstate.envs.daihinmin.rules import Game, GameType, list_legal
+from afterstate.envs.daihinmin.rules import Game, GameType, write_legal
 from afterstate.envs.messages import shown
 from afterstate.envs.words import Word, Words, check_seed, draw_below, whole
 
@@ -105,7 +105,7 @@ class RandomPlayer(CheckedPlayer):
 
     def _choose(self, view: Game) -> int:
         """Return a random legal play, or the pass with the same probability as each of them."""
-        n_legal = list_legal(view, self._legal)
+        n_legal = write_legal(view, self._legal)
         index = int(self._generator.integers(n_legal + (view["field"] != plays.PASS)))
         return int(self._legal[index]) if index < n_legal else plays.PASS
 
@@ -181,7 +181,7 @@ def random_move(view: Game, parameters: npt.NDArray[np.float64], stream: Words) 
     if view.to_give > 0:
         return int(_draw_gift(view.hands[view.turn], view.to_give, stream))
     legal = np.empty(plays.N_PLAYS, np.int64)
-    n_legal = list_legal(view, legal)
+    n_legal = write_legal(view, legal)
     index = draw_below(stream, n_legal + (view.field != plays.PASS))
     return int(legal[index]) if index < n_legal else plays.PASS
 

@@ -10,7 +10,7 @@ and `S8 JO=D8` are two plays, since the lock compares suits.
     826 - 2421    sequences with the joker: by size, the joker's place in it, then by first cell
 
 Every play has a row in the tables below. `follows` compares the row of a play with that of the play
-on the field; `legal_plays` finds all plays of a hand by masks on the hand's word.
+on the field; `write_plays` finds all plays of a hand by masks on the hand's word.
 """
 
 from __future__ import annotations
@@ -392,7 +392,7 @@ def _leads(hand: Word, sequences: bool, out: Numbers) -> int:
 
 
 @njit("int64(uint64, int64, boolean, boolean, boolean, int64[::1])", cache=True)
-def legal_plays(
+def write_plays(
     hand: Word, field: int, revolution: bool, lock: bool, sequences: bool, out: Numbers
 ) -> int:
     """Write the legal plays of a hand, without the pass (always legal); return their number.

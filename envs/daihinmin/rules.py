@@ -36,7 +36,7 @@ from afterstate.envs.daihinmin.plays import (
     SIZE,
     Numbers,
     follows,
-    legal_plays,
+    write_plays,
 )
 from afterstate.envs.words import Word, Words, next_random
 
@@ -355,15 +355,15 @@ def is_legal(game: Game, play: int) -> bool:
 
 
 @njit(int64(GameType, int64[::1]), cache=True)
-def list_legal(game: Game, out: Numbers) -> int:
-    """Write the legal plays of the player in turn without the pass: see `plays.legal_plays`."""
+def write_legal(game: Game, out: Numbers) -> int:
+    """Write the legal plays of the player in turn, return their number: see `plays.write_plays`."""
     hand = game.hands[game.turn]
     revolution, lock = game.revolution != 0, game.lock != 0
-    return legal_plays(hand, game.field, revolution, lock, game.sequences != 0, out)
+    return write_plays(hand, game.field, revolution, lock, game.sequences != 0, out)
 
 
 @njit(int64(GameType, int64[::1]), cache=True)
-def list_gifts(view: Game, out: Numbers) -> int:
+def write_gifts(view: Game, out: Numbers) -> int:
     """Write the possible gifts of the player in turn as card sets; return their number."""
     hand, n = view.hands[view.turn], 0
     for first in range(N_CARDS):
@@ -557,7 +557,7 @@ def draw_play(game: Game, out: Numbers) -> int:
         game: its `rng` is advanced.
         out: `int64[N_PLAYS]`, overwritten.
     """
-    n = list_legal(game, out)
+    n = write_legal(game, out)
     index = draw(game, n + (game.field != PASS))
     return int(out[index]) if index < n else PASS
 

@@ -41,7 +41,7 @@ from afterstate.envs.daihinmin.env import (
     observation_space,
 )
 from afterstate.envs.daihinmin.match import first_game, new_match, next_game
-from afterstate.envs.daihinmin.observation import Planes, draw_mask, list_actions, observe
+from afterstate.envs.daihinmin.observation import Planes, draw_mask, observe, write_actions
 from afterstate.envs.daihinmin.players import call_move, compiled
 from afterstate.envs.daihinmin.plays import N_PLAYS, PASS, Numbers
 from afterstate.envs.daihinmin.rules import (
@@ -319,7 +319,7 @@ def sample_legal(batch: Any, rng: Word, actions: Numbers) -> Word:
     """Draw a legal action of every game; return the advanced random state."""
     legal = np.empty(N_PLAYS, np.int64)
     for i in range(len(actions)):
-        n_legal = list_actions(batch.games[i], batch.episodes[i].player, legal)
+        n_legal = write_actions(batch.games[i], batch.episodes[i].player, legal)
         rng, bits = next_random(rng)
         actions[i] = legal[(bits >> np.uint64(32)) * np.uint64(n_legal) >> np.uint64(32)]
     return rng

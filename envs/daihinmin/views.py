@@ -13,6 +13,7 @@ import numpy as np
 from numba import boolean, float64, int64, njit, uint64, void
 
 from afterstate.envs.daihinmin.cards import D3, DECK, N_CARDS, count, strongest
+from afterstate.envs.daihinmin.plays import N_PLAYS
 from afterstate.envs.daihinmin.rules import (
     GAME,
     HEIMIN,
@@ -24,6 +25,7 @@ from afterstate.envs.daihinmin.rules import (
     draw,
     n_exchanged,
     partner,
+    write_legal,
 )
 from afterstate.envs.messages import shown
 from afterstate.envs.words import Word, draw_word, whole
@@ -56,6 +58,22 @@ def view(game: Game, player: int) -> Game:
     look(game, player, views)
     seen: Game = views[0]
     return seen
+
+
+def legal_plays(game: Game) -> list[int]:
+    """Return the legal plays of the player in turn, without the pass.
+
+    Args:
+        game: a game, or the view of this player.
+
+    Raises:
+        ValueError: no record of a game, or a field out of its range.
+    """
+    from afterstate.envs.daihinmin.arguments import check_fields
+
+    legal = np.empty(N_PLAYS, np.int64)
+    n_legal = write_legal(check_fields(game), legal)
+    return [int(play) for play in legal[:n_legal]]
 
 
 @njit(uint64(GameType), cache=True)

@@ -83,7 +83,7 @@ VALID: dict[Callable[..., Any], dict[str, Any]] = {
     observation.view_planes: {"view": _VIEW},
     observation.view_mask: {"view": _VIEW},
     observation.state_planes: {"game": _GAME},
-    recording.legal_list: {"game": _GAME},
+    views.legal_plays: {"game": _GAME},
     recording.opening: {"game": _GAME, "names": list("abcde"), "match": "m"},
     recording.gift: {"game": _GAME, "chosen": 1},
     recording.lead: {"game": _GAME},

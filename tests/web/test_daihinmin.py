@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from afterstate.envs.daihinmin import cards, plays, rules
-from afterstate.envs.daihinmin.records import recording, replay
+from afterstate.envs.daihinmin.records import replay
+from afterstate.envs.daihinmin.views import legal_plays
 from afterstate.web import choices, game_daihinmin
 from tests.web.conftest import Server, Visitor
 
@@ -212,7 +213,7 @@ def longest_game() -> Any:
         entry = json.loads(next(file))
     game, actions = replay.dealt(entry), list[str]()
     while game["turn"] >= 0:
-        legal = recording.legal_list(game)
+        legal = legal_plays(game)
         number = legal[0] if legal and len(actions) % 20 == 19 else plays.PASS
         actions.append(plays.text(number))
         rules.play(game, number)

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from numba import boolean, from_dtype, int8, int32, int64, njit, types, uint64, void
 
 from afterstate.envs.daihinmin.cards import count
-from afterstate.envs.daihinmin.plays import CARDS, N_PLAYS, PASS, SIZE, Numbers, legal_plays
+from afterstate.envs.daihinmin.plays import CARDS, N_PLAYS, PASS, SIZE, Numbers, write_plays
 from afterstate.envs.daihinmin.rules import (
     N_PLAYERS,
     Game,
@@ -119,7 +119,7 @@ def can_answer(view: Game, unseen: Word, at: Position, largest: int, out: Number
     if largest < SIZE[at.field]:
         return False
     revolution, lock, runs = at.revolution != 0, at.lock != 0, view.sequences != 0
-    return bool(legal_plays(unseen, at.field, revolution, lock, runs, out) > 0)
+    return bool(write_plays(unseen, at.field, revolution, lock, runs, out) > 0)
 
 
 @njit(PositionType(GameType), cache=True)
@@ -259,7 +259,7 @@ def search(view: Game, with_ends: bool, capacity: int) -> tuple[int, int, Positi
         number = stack[depth]
         at = _unpack(reached.hands[number], reached.rests[number])
         revolution, lock = at.revolution != 0, at.lock != 0
-        n_plays = legal_plays(at.hand, at.field, revolution, lock, view.sequences != 0, plays)
+        n_plays = write_plays(at.hand, at.field, revolution, lock, view.sequences != 0, plays)
         for i in range(-1 if at.field != PASS else 0, n_plays):
             play = plays[i] if i >= 0 else PASS
             first = reached.firsts[number] if number > 0 else play

@@ -14,7 +14,7 @@ from numba import int8, int64, njit, types, uint64
 
 from afterstate.agents.daihinmin.afterstates.chains import search
 from afterstate.envs.daihinmin.cards import count
-from afterstate.envs.daihinmin.plays import CARDS, N_PLAYS, PASS, Numbers, legal_plays
+from afterstate.envs.daihinmin.plays import CARDS, N_PLAYS, PASS, Numbers, write_plays
 from afterstate.envs.daihinmin.rules import (
     N_PLAYERS,
     Game,
@@ -151,7 +151,7 @@ def _solve(game: Game, at: Duel, memory: TranspositionTable, limit: int) -> int:
     memory.visited[0] += 1
     plays = np.empty(N_PLAYS, np.int64)
     revolution, lock = at.revolution != 0, at.lock != 0
-    n = legal_plays(at.mine, at.field, revolution, lock, game.sequences != 0, plays)
+    n = write_plays(at.mine, at.field, revolution, lock, game.sequences != 0, plays)
     good, bad = (WON, NOT_WON) if at.attacks else (NOT_WON, WON)
     result = bad
     for i in range(n):
@@ -199,7 +199,7 @@ def duel(game: Game, other: Word, limit: int) -> tuple[int, int]:
     at = Duel(mine, other, field, revolution, lock, passed, leads, 1)
     memory = _memory(1 << min(count(mine) + count(other) + 2, 17))
     plays = np.empty(N_PLAYS, np.int64)
-    n = legal_plays(mine, field, revolution != 0, lock != 0, game.sequences != 0, plays)
+    n = write_plays(mine, field, revolution != 0, lock != 0, game.sequences != 0, plays)
     result = NOT_WON
     for i in range(n):
         if CARDS[plays[i]] == mine:

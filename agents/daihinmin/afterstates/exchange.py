@@ -24,9 +24,9 @@ from afterstate.envs.daihinmin.rules import (
     HINMIN,
     Game,
     GameType,
-    list_gifts,
     of_class,
     partner,
+    write_gifts,
 )
 from afterstate.envs.words import Word, Words
 
@@ -121,7 +121,7 @@ def gift_afterstates(view: Game) -> tuple[Afterstates, Words]:
     me, n = view.turn, view.to_give
     hand = view.hands[me]
     numbers = np.empty(N_PLAYS, np.int64)  # more than there are gifts
-    n_gifts = list_gifts(view, numbers)
+    n_gifts = write_gifts(view, numbers)
     gifts = numbers.astype(np.uint64)
     out, games = np.empty(n_gifts, AFTERSTATE), np.empty(1, GAME)
     for i in range(n_gifts):

@@ -25,8 +25,8 @@ from afterstate.envs.daihinmin.rules import (
     N_PLAYERS,
     Game,
     give,
-    list_legal,
     play,
+    write_legal,
 )
 from afterstate.envs.messages import shown
 
@@ -99,7 +99,7 @@ class _EpsilonGreedy:
 
     def choose(self, view: Game) -> int:
         """Return the player's play, or a random one."""
-        has_choice = self._epsilon and list_legal(view, self._listed)
+        has_choice = self._epsilon and write_legal(view, self._listed)
         if has_choice and self._rng.random() < self._epsilon:
             self.last = int(view["n_actions"])
             return self._random.choose(view)

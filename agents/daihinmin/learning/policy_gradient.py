@@ -46,9 +46,9 @@ from afterstate.envs.daihinmin.rules import (
     Game,
     GameType,
     give,
-    list_gifts,
     play,
     rewind,
+    write_gifts,
 )
 
 N_REPEATS = 4
@@ -236,7 +236,7 @@ def _describe_gift(game: Game, player: int, workspace: Workspace) -> tuple[int, 
         return 0, -1
     hand, turn = game.hands[player], game.turn
     game.hands[player], game.turn, game.to_give = hand | gift, player, count(gift)
-    n, chosen = list_gifts(game, workspace.options), -1
+    n, chosen = write_gifts(game, workspace.options), -1
     describe_gifts(game, workspace.options, n, workspace.features, workspace.sizes)
     game.hands[player], game.turn, game.to_give = hand, turn, 0
     for i in range(n):

@@ -58,8 +58,8 @@ from afterstate.envs.daihinmin.rules import (
     draw,
     draw_play,
     give,
-    list_legal,
     play,
+    write_legal,
 )
 from afterstate.envs.daihinmin.views import look
 from afterstate.envs.messages import shown
@@ -96,7 +96,7 @@ def _is_drawn(game: Game, epsilon: float) -> bool:
 @njit(boolean(GameType, RulesType), cache=True)
 def _moves_at_random(game: Game, rules: Rules) -> bool:
     """Return True if a player without a network shall make a random move, given a choice."""
-    if rules.epsilon == 0 or game.to_give > 0 or list_legal(game, rules.plays) == 0:
+    if rules.epsilon == 0 or game.to_give > 0 or write_legal(game, rules.plays) == 0:
         return False
     return _is_drawn(game, rules.epsilon)
 
@@ -127,7 +127,7 @@ def _move_without_net(game: Game, kind: int, rules: Rules) -> bool:
     if kind == POLICY:
         play(game, policy_play(game, rules.policy, rules.temperature, rules.workspace))
         return True
-    if list_legal(game, rules.plays) == 0:
+    if write_legal(game, rules.plays) == 0:
         play(game, PASS)
         return True
     if kind > LEARNED_GIFTS:

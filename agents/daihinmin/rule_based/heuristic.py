@@ -37,16 +37,16 @@ from afterstate.envs.daihinmin.plays import (
     SIZE,
     SPADES,
     Numbers,
-    legal_plays,
+    write_plays,
 )
 from afterstate.envs.daihinmin.rules import (
     N_PLAYERS,
     Game,
     GameType,
     largest_hand,
-    list_gifts,
-    list_legal,
     order_after,
+    write_gifts,
+    write_legal,
 )
 from afterstate.envs.daihinmin.views import unseen_cards
 from afterstate.envs.words import Word
@@ -251,7 +251,7 @@ def _can_force_out(hand: Word, unseen: Word, revolution: int, largest: int, dept
     if hand == np.uint64(0):
         return True
     plays = np.empty(N_PLAYS, np.int64)
-    n = legal_plays(hand, PASS, revolution != 0, False, True, plays)
+    n = write_plays(hand, PASS, revolution != 0, False, True, plays)
     for i in range(n):
         if CARDS[plays[i]] == hand:
             return True
@@ -338,7 +338,7 @@ def heuristic_play(view: Game, w: Weights) -> int:
         w: the weights.
     """
     plays = np.empty(N_PLAYS, np.int64)
-    n = list_legal(view, plays)
+    n = write_legal(view, plays)
     hand = view.hands[view.turn]
     unseen = unseen_cards(view, view.turn)
     best = _winning_play(view, unseen, plays, n)
@@ -369,7 +369,7 @@ def heuristic_gift(view: Game, w: Weights) -> Word:
     _price(beaters, w, prices)
     least, best = np.inf, np.uint64(0)
     gifts = np.empty(N_PLAYS, np.int64)  # more than there are gifts
-    for i in range(list_gifts(view, gifts)):
+    for i in range(write_gifts(view, gifts)):
         gift = np.uint64(gifts[i])
         if gift >> np.uint64(JOKER):
             continue

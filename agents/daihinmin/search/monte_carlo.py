@@ -63,9 +63,9 @@ from afterstate.envs.daihinmin.rules import (
     advance,
     give,
     lay,
-    list_legal,
     play,
     skip,
+    write_legal,
 )
 from afterstate.envs.messages import shown
 from afterstate.envs.words import Word, Words, check_seed, draw_word, next_random, whole
@@ -148,7 +148,7 @@ def list_plays(view: Game, listed: Numbers, arms: Arms) -> int:
     They are the legal plays, and the pass unless the player leads. Plays of the same cards differ
     in the joker's suit: of those in a row that all lock the suits, or all do not, one is tried.
     """
-    n_legal, n = list_legal(view, listed), 0
+    n_legal, n = write_legal(view, listed), 0
     before = -1
     for i in range(n_legal):
         locks = 1 if view.field != PASS and ROWS[listed[i]] == ROWS[view.field] else 0

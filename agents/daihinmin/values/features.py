@@ -34,8 +34,8 @@ from afterstate.envs.daihinmin.plays import (
     SINGLE,
     SIZE,
     Numbers,
-    legal_plays,
     runs,
+    write_plays,
 )
 from afterstate.envs.daihinmin.rules import (
     N_PLAYERS,
@@ -43,9 +43,9 @@ from afterstate.envs.daihinmin.rules import (
     GameType,
     cuts,
     largest_hand,
-    list_legal,
     lock_after,
     order_after,
+    write_legal,
 )
 from afterstate.envs.daihinmin.views import unseen_cards
 from afterstate.envs.words import Word
@@ -161,7 +161,7 @@ def _level(scene: Scene, play: int, order: int, rows: int, out: Numbers) -> int:
     if play == LONE_JOKER:
         return int(unseen & np.uint64(S3))
     if KIND[play] == SEQUENCE:
-        n = legal_plays(unseen, play, order != 0, rows != 15, True, out)
+        n = write_plays(unseen, play, order != 0, rows != 15, True, out)
         return min(n, 9)
     return group_level(unseen, int(LOW[play]), int(SIZE[play]), order, rows)
 
@@ -349,7 +349,7 @@ def list_options(game: Game, out: Numbers) -> int:
     Returns:
         The number of options, at least 1.
     """
-    n_legal = list_legal(game, out)
+    n_legal = write_legal(game, out)
     hand, n, before = game.hands[game.turn], 0, np.uint64(0)
     for i in range(n_legal):
         cards = CARDS[out[i]]
@@ -390,7 +390,7 @@ def describe(
 
 @njit(void(GameType, int64[::1], int64, int16[:, ::1], int64[::1]), cache=True)
 def describe_gifts(game: Game, gifts: Numbers, n: int, features: Features, sizes: Numbers) -> None:
-    """Write the features of the hands that gifts of `list_gifts` leave: see `describe`."""
+    """Write the features of the hands that gifts of `write_gifts` leave: see `describe`."""
     hand = game.hands[game.turn]
     unseen = np.int64(np.uint64(DECK) & ~hand)
     first = GIFTS * N_FEATURES

@@ -42,17 +42,17 @@ from afterstate.agents.daihinmin.values.encoding import (
     fill,
 )
 from afterstate.envs.daihinmin.cards import JOKER
-from afterstate.envs.daihinmin.plays import CARDS, N_PLAYS, PASS, SIZE, Numbers, legal_plays
+from afterstate.envs.daihinmin.plays import CARDS, N_PLAYS, PASS, SIZE, Numbers, write_plays
 from afterstate.envs.daihinmin.rules import (
     FUGO,
     GAME,
     N_PLAYERS,
     Game,
     GameType,
-    list_legal,
     play,
     rewind,
     seat_of,
+    write_legal,
 )
 from afterstate.envs.daihinmin.views import unseen_cards
 
@@ -98,7 +98,7 @@ def write_decision(game: Game, move: int, out: Afterstate, scratch: Numbers) -> 
     hand, or if only two players are left.
     """
     leads_and_passes = move == PASS and game.field == PASS
-    if game.n_out >= N_PLAYERS - 2 or leads_and_passes or list_legal(game, scratch) == 0:
+    if game.n_out >= N_PLAYERS - 2 or leads_and_passes or write_legal(game, scratch) == 0:
         return False
     at = root(game)
     if move == PASS:
@@ -165,12 +165,12 @@ def could_play(game: Game, viewer: int, scratch: Numbers) -> bool:
     """Return True if the player in turn may have had a legal play, as far as the viewer knows."""
     turn = game.turn
     if turn == viewer:
-        return bool(list_legal(game, scratch) > 0)
+        return bool(write_legal(game, scratch) > 0)
     if game.field == PASS:
         return True
     unseen = unseen_cards(game, viewer)
     revolution, lock, runs = game.revolution != 0, game.lock != 0, game.sequences != 0
-    n = legal_plays(unseen, game.field, revolution, lock, runs, scratch)
+    n = write_plays(unseen, game.field, revolution, lock, runs, scratch)
     return bool(n > 0 and game.left[turn] >= SIZE[game.field])
 
 

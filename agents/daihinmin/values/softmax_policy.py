@@ -32,7 +32,7 @@ from afterstate.agents.daihinmin.values.features import (
 from afterstate.agents.locks import Lock
 from afterstate.envs.daihinmin.players import CheckedPlayer
 from afterstate.envs.daihinmin.plays import N_PLAYS, Numbers
-from afterstate.envs.daihinmin.rules import Game, GameType, draw, list_gifts
+from afterstate.envs.daihinmin.rules import Game, GameType, draw, write_gifts
 from afterstate.envs.messages import shown
 from afterstate.envs.words import Word, check_seed
 
@@ -128,7 +128,7 @@ def policy_play(game: Game, weights: Scores, temperature: float, workspace: Work
 @njit(int64(GameType, float64[::1], float64, WorkspaceType), cache=True)
 def weigh_gifts(game: Game, weights: Scores, temperature: float, workspace: Workspace) -> int:
     """Write the gifts of the player in turn, as card sets, and weigh them: see `weigh_options`."""
-    n = list_gifts(game, workspace.options)
+    n = write_gifts(game, workspace.options)
     describe_gifts(game, workspace.options, n, workspace.features, workspace.sizes)
     weigh(n, weights, temperature, workspace)
     return n

@@ -30,25 +30,15 @@ from afterstate.envs.daihinmin.rules import (
     Game,
     advance,
     give,
-    list_legal,
     partner,
     submit,
 )
+from afterstate.envs.daihinmin.views import legal_plays
 
 ILLEGAL = -1
 """The number of a submission that is not a play."""
 
 Entry = dict[str, Any]
-
-
-def legal_list(game: Game) -> list[int]:
-    """Return the legal plays of the player in turn, without the pass.
-
-    Raises:
-        ValueError: a field out of its range.
-    """
-    out = np.empty(plays.N_PLAYS, np.int64)
-    return [int(play) for play in out[: list_legal(check_fields(game), out)]]
 
 
 def counts(legal: list[int]) -> tuple[int, int]:
@@ -130,8 +120,8 @@ def action(game: Game, play: int, text: str | None = None, legal: bool = False) 
     Raises:
         ValueError: a field out of its range.
     """
-    legal_plays = legal_list(game)
-    n_legal, n_card_sets = counts(legal_plays)
+    choices = legal_plays(game)
+    n_legal, n_card_sets = counts(choices)
     entry: Entry = {
         "p": int(game["turn"]),
         "m": plays.text(play) if text is None else text,
@@ -139,7 +129,7 @@ def action(game: Game, play: int, text: str | None = None, legal: bool = False) 
         "nc": n_card_sets,
     }
     if legal:
-        entry["legal"] = [plays.text(play) for play in legal_plays]
+        entry["legal"] = [plays.text(play) for play in choices]
     entry["ack"] = int(submit(game, play))
     entry |= {"rev": int(game["revolution"]), "lock": int(game["lock"])}
     places_drawn = bool(game["idle"] >= game["idle_limit"])

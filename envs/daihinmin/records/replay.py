@@ -26,10 +26,10 @@ from afterstate.envs.daihinmin.records.recording import (
     finish,
     gift,
     lead,
-    legal_list,
     opening,
 )
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, Options, start
+from afterstate.envs.daihinmin.views import legal_plays
 from afterstate.envs.messages import shown
 
 LOGGER = logging.getLogger(__name__)
@@ -125,7 +125,7 @@ def replay_position(position: Entry) -> Iterator[Mismatch]:
     game["hands"][0] = cards.parse(position["hand"])
     game["field"] = plays.parse(position["field"]) if position["field"] else plays.PASS
     game["revolution"], game["lock"] = position["rev"], position["lock"]
-    legal = legal_list(game)
+    legal = legal_plays(game)
     n, nc = counts(legal)
     expected = {"n": n, "nc": nc, "legal": [plays.text(play) for play in legal]}
     yield from _compare("", position, expected)

@@ -12,9 +12,8 @@ from afterstate.agents.daihinmin.play import play_match
 from afterstate.agents.daihinmin.rule_based.players import HeuristicAgent, RandomAgent, SampleAgent
 from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.players import Player
-from afterstate.envs.daihinmin.records.recording import legal_list
 from afterstate.envs.daihinmin.rules import Game, Options
-from afterstate.envs.daihinmin.views import known_cards
+from afterstate.envs.daihinmin.views import known_cards, legal_plays
 
 
 class Observed:
@@ -155,7 +154,7 @@ def test_an_illegal_play_is_a_pass() -> None:
     class Illegal(Answering):
         def choose(self, view: Game) -> int:
             self.n_calls += 1
-            legal = legal_list(view)
+            legal = legal_plays(view)
             return next(play for play in range(1, plays.N_PLAYS) if play not in legal)
 
     wrong, passing = Illegal(0), Answering(plays.PASS)

@@ -23,11 +23,11 @@ from afterstate.envs.daihinmin.rules import (
     advance,
     give,
     give_card,
-    list_legal,
     partner,
     play,
     play_out,
     submit,
+    write_legal,
 )
 from afterstate.envs.daihinmin.views import view
 from tests.oracles import daihinmin as oracle
@@ -149,7 +149,7 @@ def act_in_both(
     """
     assert naive.turn is not None
     legal = oracle.legal_now(naive)
-    assert sorted(TEXTS[number] for number in out[: list_legal(game, out)]) == sorted(legal)
+    assert sorted(TEXTS[number] for number in out[: write_legal(game, out)]) == sorted(legal)
     number = choice(rng, style, naive, legal)
     text = TEXTS[number] if 0 <= number < plays.N_PLAYS else "nothing"
     before, player = our_state(game), naive.turn

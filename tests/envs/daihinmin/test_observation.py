@@ -23,9 +23,9 @@ from afterstate.envs.daihinmin.rules import (
     Options,
     draw_play,
     give_card,
-    list_legal,
     partner,
     play,
+    write_legal,
 )
 from afterstate.envs.daihinmin.views import view
 
@@ -216,7 +216,7 @@ def test_masks_mark_the_legal_actions() -> None:
             if player == turn and game["to_give"]:
                 legal = {1 + card for card in bits(game["hands"][turn]) - bits(game["gift"])}
             elif player == turn:
-                legal |= set(out[: list_legal(game, out)].tolist())
+                legal |= set(out[: write_legal(game, out)].tolist())
             assert set(np.flatnonzero(mask)) == legal
 
 

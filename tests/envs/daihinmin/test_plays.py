@@ -11,7 +11,7 @@ import pytest
 
 from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.match import new_match
-from afterstate.envs.daihinmin.rules import is_legal, list_legal
+from afterstate.envs.daihinmin.rules import is_legal, write_legal
 from tests.oracles import daihinmin as oracle
 from tests.support.daihinmin.hands import NUMBERS, TEXTS, word
 
@@ -264,7 +264,7 @@ def test_legal_plays_of_random_positions_equal_the_oracle(n: int) -> None:
         position = random_position(rng)
         hand, field, revolution, lock = position
         expected = oracle.legal(*position)
-        n_legal = plays.legal_plays(word(hand), NUMBERS[field], revolution, lock, True, out)
+        n_legal = plays.write_plays(word(hand), NUMBERS[field], revolution, lock, True, out)
         assert sorted(TEXTS[play] for play in out[:n_legal]) == sorted(expected), position
         s, kinds = shape(field), {shape(text).kind for text in expected}
         seen.update((s.kind, kind, lock, revolution) for kind in kinds or {"none"})
@@ -320,11 +320,11 @@ def test_sequences_are_illegal_if_the_rules_have_none() -> None:
         if shape(field).kind == "sequence":
             continue
         expected = oracle.legal(*position, sequences=False)
-        n_legal = plays.legal_plays(word(hand), NUMBERS[field], revolution, lock, False, out)
+        n_legal = plays.write_plays(word(hand), NUMBERS[field], revolution, lock, False, out)
         assert sorted(TEXTS[play] for play in out[:n_legal]) == sorted(expected), position
         game["hands"][0], game["field"] = word(hand), NUMBERS[field]
         game["revolution"], game["lock"] = revolution, lock
-        assert sorted([TEXTS[play] for play in out[: list_legal(game, out)]]) == sorted(expected)
+        assert sorted([TEXTS[play] for play in out[: write_legal(game, out)]]) == sorted(expected)
         for text in oracle.plays_of(hand):
             assert is_legal(game, NUMBERS[text]) == (text in expected), (position, text)
 
@@ -333,7 +333,7 @@ def test_numbers_of_leads_equal_counts_by_hand() -> None:
     out = np.empty(plays.N_PLAYS, np.int64)
     hand = cards.parse("S3 S4 S5 S6 S7 S8 S9 ST SJ SQ SK")
     singles, sequences = 11, 9 + 8 + 7 + 6 + 5 + 4 + 3 + 2 + 1
-    assert plays.legal_plays(hand, plays.PASS, False, False, True, out) == singles + sequences
+    assert plays.write_plays(hand, plays.PASS, False, False, True, out) == singles + sequences
     for rank in oracle.RANKS:
         hand = cards.parse(f"S{rank} H{rank} D{rank} C{rank} JO")
-        assert plays.legal_plays(hand, plays.PASS, False, False, True, out) == 5 + 40
+        assert plays.write_plays(hand, plays.PASS, False, False, True, out) == 5 + 40

@@ -21,6 +21,7 @@ from afterstate.envs.daihinmin.rules import (
     partner,
     play,
     play_out,
+    write_legal,
 )
 from afterstate.envs.daihinmin.views import (
     all_played,
@@ -28,6 +29,7 @@ from afterstate.envs.daihinmin.views import (
     excluded_cards,
     fill_hidden,
     known_cards,
+    legal_plays,
     view,
 )
 from tests.oracles import daihinmin as oracle
@@ -69,6 +71,14 @@ def test_a_view_lacks_the_hands_and_gifts_of_others() -> None:
                 assert seen[name].tolist() == shown, name
             assert seen["gift"] == (game["gift"] if game["turn"] == player else 0)
             assert (seen["seed"], seen["rng"], seen["viewer"]) == (0, 0, player)
+
+
+def test_legal_plays_of_a_game_are_those_of_the_view_of_the_player_in_turn() -> None:
+    legal = np.empty(plays.N_PLAYS, np.int64)
+    for game in moments(2, 4, 3):
+        if game["turn"] >= 0 and not game["to_give"]:
+            expected = legal[: write_legal(game, legal)].tolist()
+            assert legal_plays(game) == legal_plays(view(game, int(game["turn"]))) == expected
 
 
 def reshuffled(rng: random.Random, game: Game, player: int) -> Game:

@@ -10,8 +10,8 @@ from afterstate.envs.daihinmin.rules import (
     N_PLAYERS,
     Game,
     Options,
-    list_legal,
     play,
+    write_legal,
 )
 
 FULL = "C4 C5 C6 C7"
@@ -56,7 +56,7 @@ def on_field(game: Game) -> str:
 def legal(game: Game) -> set[str]:
     """Return the legal plays of the player in turn, without the pass."""
     out = np.empty(plays.N_PLAYS, np.int64)
-    return {plays.text(int(p)) for p in out[: list_legal(game, out)]}
+    return {plays.text(int(p)) for p in out[: write_legal(game, out)]}
 
 
 def hands(game: Game) -> list[str]:

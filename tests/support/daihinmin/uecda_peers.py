@@ -20,7 +20,7 @@ import numpy as np
 from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.records.replay import Report, replay
-from afterstate.envs.daihinmin.rules import Game, list_legal
+from afterstate.envs.daihinmin.rules import Game, write_legal
 from afterstate.envs.daihinmin.uecda import tables
 from afterstate.envs.daihinmin.uecda.client import Connection, Result, play_match
 from afterstate.envs.daihinmin.uecda.hosting import NamedPlayer, Score
@@ -41,7 +41,7 @@ class RandomPlayer:
 
     def choose(self, view: Game) -> int:
         """Return a random legal play."""
-        n = list_legal(view, self.out)
+        n = write_legal(view, self.out)
         index = self.random.randrange(n + (view["field"] != plays.PASS))
         return int(self.out[index]) if index < n else plays.PASS
 

@@ -16,7 +16,7 @@ from afterstate.agents.daihinmin.afterstates.chains import (
     search,
 )
 from afterstate.envs.daihinmin import cards, plays
-from afterstate.envs.daihinmin.rules import Game, Options, list_legal, play
+from afterstate.envs.daihinmin.rules import Game, Options, play, write_legal
 from afterstate.envs.daihinmin.views import determinise, view
 from tests.oracles import chains as oracle
 from tests.oracles.chains import FINISHED, Node, Seen, position
@@ -416,7 +416,7 @@ def played_out(game: Game, steps: Iterator[oracle.Step]) -> Node | None:
             return step.node
         while game["turn"] != me:
             assert game["turn"] >= 0
-            assert list_legal(game, out) == 0
+            assert write_legal(game, out) == 0
             play(game, plays.PASS)
         assert plays.text(int(game["field"])) == step.node.field
         assert (game["field"] == 0) == (step.condition in (1, 2, 4))

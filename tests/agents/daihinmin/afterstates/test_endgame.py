@@ -18,7 +18,7 @@ from afterstate.agents.daihinmin.afterstates.endgame import (
     mate,
 )
 from afterstate.envs.daihinmin import plays
-from afterstate.envs.daihinmin.rules import Game, Options, list_legal, play
+from afterstate.envs.daihinmin.rules import Game, Options, play, write_legal
 from afterstate.envs.daihinmin.views import determinise, view
 from tests.oracles import chains as oracle
 from tests.oracles.chains import FINISHED, position
@@ -39,7 +39,7 @@ RULES = {
 def legal(game: Game) -> list[int]:
     """The legal plays of the player in turn and the pass."""
     out = np.empty(plays.N_PLAYS, np.int64)
-    return [*map(int, out[: list_legal(game, out)]), plays.PASS]
+    return [*map(int, out[: write_legal(game, out)]), plays.PASS]
 
 
 def after(game: Game, move: int) -> Game:

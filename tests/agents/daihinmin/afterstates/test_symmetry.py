@@ -55,11 +55,11 @@ def test_legal_plays_in_other_suits_are_the_legal_plays_renamed(symmetry: int) -
         hand = sum(1 << int(c) for c in rng.choice(cards.N_CARDS, 11, replace=False))
         field = int(rng.integers(plays.N_PLAYS)) if rng.random() < 0.7 else 0
         revolution, lock = (bool(x) for x in rng.random(2) < 0.5)
-        n = plays.legal_plays(np.uint64(hand), field, revolution, lock, True, out)
+        n = plays.write_plays(np.uint64(hand), field, revolution, lock, True, out)
         wanted = {plays.parse(renamed(plays.text(int(p)), symmetry)) for p in out[:n]}
         other_field = plays.parse(renamed(plays.text(field), symmetry))
         other_hand = permute_suits(np.uint64(hand), symmetry)
-        n = plays.legal_plays(np.uint64(other_hand), other_field, revolution, lock, True, out)
+        n = plays.write_plays(np.uint64(other_hand), other_field, revolution, lock, True, out)
         assert set(map(int, out[:n])) == wanted
 
 

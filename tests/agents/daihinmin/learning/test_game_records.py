@@ -27,7 +27,7 @@ from afterstate.agents.daihinmin.values.history import decisions
 from afterstate.envs.daihinmin import plays
 from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.records.replay import read
-from afterstate.envs.daihinmin.rules import GAME, Game, list_legal, play, rewind
+from afterstate.envs.daihinmin.rules import GAME, Game, play, rewind, write_legal
 
 DATA = Path(__file__).parents[3] / "data" / "daihinmin"
 RECORDED = sorted(path.name for path in DATA.glob("*.jsonl.gz") if "positions" not in path.name)
@@ -117,7 +117,7 @@ def with_choice(game: Game) -> set[int]:
     rewind(again)
     numbers = set()
     for k, (_, move) in enumerate(moves_of(game)):
-        if list_legal(again, listed):
+        if write_legal(again, listed):
             numbers.add(k)
         play(again, move)
     return numbers

@@ -31,7 +31,7 @@ from afterstate.agents.daihinmin.values.softmax_policy import (
 from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.match import new_match, next_game
 from afterstate.envs.daihinmin.players import Player
-from afterstate.envs.daihinmin.rules import GAME, Game, give, is_legal, list_legal, play
+from afterstate.envs.daihinmin.rules import GAME, Game, give, is_legal, play, write_legal
 from afterstate.envs.daihinmin.views import view
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -242,7 +242,7 @@ def test_players_by_rules_make_random_plays_too() -> None:
         chosen = agents[names[game["turn"]]].choose(view(game, int(game["turn"])))
         assert chosen == move or k <= log.last_random[row]
         if k == log.last_random[row]:
-            assert list_legal(game, listed) > 0
+            assert write_legal(game, listed) > 0
         n, n_other = n + 1, n_other + (chosen != move)
     assert 0.05 < n_other / n < 0.3
 

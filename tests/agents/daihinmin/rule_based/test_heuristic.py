@@ -24,9 +24,8 @@ from afterstate.agents.daihinmin.rule_based.heuristic import (
 from afterstate.agents.daihinmin.rule_based.players import HeuristicAgent, RandomAgent, SampleAgent
 from afterstate.envs.daihinmin import cards, players, plays, rules
 from afterstate.envs.daihinmin.match import new_match, next_game
-from afterstate.envs.daihinmin.records.recording import legal_list
 from afterstate.envs.daihinmin.rules import Game, Options
-from afterstate.envs.daihinmin.views import all_played, view
+from afterstate.envs.daihinmin.views import all_played, legal_plays, view
 from tests.oracles import sample_client as oracle
 from tests.support.daihinmin.hands import NAMES, TEXTS, dealt_to, on_field
 
@@ -41,7 +40,7 @@ class Watched:
     def choose(self, view: Game) -> int:
         """Return its play: legal, no pass on a lead, and the whole hand if that is one play."""
         play, hand = self._agent.choose(view), view["hands"][view["turn"]]
-        legal = legal_list(view)
+        legal = legal_plays(view)
         assert play in legal or (play == plays.PASS and view["field"] != plays.PASS)
         if any(plays.CARDS[other] == hand for other in legal):
             assert plays.CARDS[play] == hand
@@ -123,7 +122,7 @@ def is_played_out(game: Game) -> bool:
     while game["left"][0]:
         if game["turn"] == 0:
             rules.play(game, agent.choose(view(game, 0)))
-        elif legal_list(game):
+        elif legal_plays(game):
             return False
         else:
             rules.play(game, plays.PASS)
@@ -192,7 +191,7 @@ def test_certain_wins_of_random_games_are_played_out() -> None:
                 certain += 1
                 assert is_played_out(match)
                 break
-            legal = legal_list(match)
+            legal = legal_plays(match)
             if match["turn"] == 0:
                 rules.play(match, agent.choose(view(match, 0)))
             else:
@@ -233,7 +232,7 @@ def test_the_heuristic_player_follows_its_weights() -> None:
 def legal_for(hand: int, field: int, revolution: bool) -> list[int]:
     """Return the legal plays of a hand on a field without a lock."""
     out = np.empty(plays.N_PLAYS, np.int64)
-    n = plays.legal_plays(hand, field, revolution, False, True, out)
+    n = plays.write_plays(hand, field, revolution, False, True, out)
     return [int(play) for play in out[:n]]
 
 

@@ -16,9 +16,8 @@ from afterstate.agents.daihinmin.rule_based.players import HeuristicAgent, Rando
 from afterstate.agents.daihinmin.values.softmax_policy import PRETRAINED, PolicyAgent
 from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.players import compiled
-from afterstate.envs.daihinmin.records.recording import legal_list
 from afterstate.envs.daihinmin.rules import Game
-from afterstate.envs.daihinmin.views import view
+from afterstate.envs.daihinmin.views import legal_plays, view
 from afterstate.envs.words import stream_of
 from tests.support.daihinmin.hands import dealt_to, on_field
 
@@ -44,7 +43,7 @@ def test_random_plays_are_uniform_with_a_pass_only_when_following(field: str) ->
     if field:
         on_field(game, field)
     agent, seen = RandomAgent(seed=1), view(game, 0)
-    expected = {*legal_list(game), *([plays.PASS] if field else [])}
+    expected = {*legal_plays(game), *([plays.PASS] if field else [])}
     drawn = Counter(agent.choose(seen) for _ in range(200 * len(expected)))
     assert set(drawn) == expected
     assert is_uniform(list(drawn.values()))

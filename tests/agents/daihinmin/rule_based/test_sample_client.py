@@ -17,10 +17,9 @@ from afterstate.agents.daihinmin.rule_based.players import SampleAgent
 from afterstate.agents.daihinmin.rule_based.sample_client import sample_play
 from afterstate.envs.daihinmin import cards, plays, rules
 from afterstate.envs.daihinmin.match import new_match, next_game
-from afterstate.envs.daihinmin.records.recording import legal_list
 from afterstate.envs.daihinmin.records.replay import dealt, read, submission
 from afterstate.envs.daihinmin.rules import Game, Options
-from afterstate.envs.daihinmin.views import view
+from afterstate.envs.daihinmin.views import legal_plays, view
 from tests.oracles import sample_client as oracle
 from tests.support.daihinmin.hands import NAMES, TEXTS
 
@@ -291,7 +290,7 @@ def drawn_play(game: Game, mark: bool, rng: random.Random) -> int:
     if not game["field"] and game["revolution"] and mark and holder >= 0 and rng.random() < 0.5:
         game["turn"] = holder
         return plays.LONE_JOKER
-    legal = legal_list(game)
+    legal = legal_plays(game)
     if not legal or rng.random() < 0.3:
         return plays.PASS
     joker_runs = [p for p in legal if plays.KIND[p] == plays.SEQUENCE and "=" in TEXTS[p]]

@@ -133,7 +133,7 @@ def test_every_play_is_tried_within_the_budget() -> None:
         if seen["to_give"]:
             continue
         result = agent.values(seen)
-        legal = {int(play) for play in listed[: rules.list_legal(seen, listed)]}
+        legal = {int(play) for play in listed[: rules.write_legal(seen, listed)]}
         assert {int(a) for a in result.actions} <= legal | {plays.PASS}
         played = {int(plays.CARDS[int(a)]) for a in result.actions}
         assert played - {0} == {int(plays.CARDS[play]) for play in legal}
@@ -181,7 +181,7 @@ def test_the_likelihood_by_a_uniform_policy_is_one_over_the_options() -> None:
     match = new_match(5)
     next_game(match)
     first, listed = int(match["turn"]), np.empty(plays.N_PLAYS, np.int64)
-    legal = listed[: rules.list_legal(match, listed)]
+    legal = listed[: rules.write_legal(match, listed)]
     n = len({int(plays.CARDS[play]) for play in legal})
     rules.play(match, int(legal[0]))
     assert log_likelihood(match, (first + 1) % 5, new_policy()) == pytest.approx(-np.log(n))

@@ -28,7 +28,7 @@ READERS: dict[str, Callable[[Game], Any]] = {
     "ansi": render.ansi,
     "rgb_array": render.rgb_array,
     "history": render.history,
-    "legal_list": recording.legal_list,
+    "legal_plays": views.legal_plays,
     "action": lambda game: recording.action(game, 5),
     "gift": lambda game: recording.gift(game, 1),
     "opening": lambda game: recording.opening(game, ["a"] * 5, "x"),
