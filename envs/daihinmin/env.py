@@ -31,9 +31,9 @@ from afterstate.envs.daihinmin.observation import (
     N_COLUMNS,
     STATE_CHANNELS,
     Planes,
-    draw_mask,
-    draw_state,
     observe,
+    write_mask,
+    write_state_planes,
 )
 from afterstate.envs.daihinmin.plays import N_PLAYS
 from afterstate.envs.daihinmin.rules import (
@@ -304,7 +304,7 @@ class raw_env(AECEnv):  # type: ignore[misc]
     def state(self) -> Planes:
         """Return the whole game as planes `int8[131, 15]`: see `observation.py`."""
         planes = np.zeros(STATE, np.int8)
-        draw_state(self._running(), planes)
+        write_state_planes(self._running(), planes)
         return planes
 
     def view(self, agent: str) -> Game:
@@ -383,7 +383,7 @@ class raw_env(AECEnv):  # type: ignore[misc]
     def _mask(self, player: int) -> Planes:
         """Return the legal actions of a player as a mask."""
         mask = np.zeros(N_PLAYS, np.int8)
-        draw_mask(self._running(), player, mask)
+        write_mask(self._running(), player, mask)
         return mask
 
     def _info(self, text: str, legal: bool) -> dict[str, Any]:

@@ -71,7 +71,7 @@ from afterstate.envs.daihinmin.rules import (
     seat_of,
     write_legal,
 )
-from afterstate.envs.daihinmin.views import known_cards, look, unseen_cards
+from afterstate.envs.daihinmin.views import known_cards, unseen_cards, write_view
 from afterstate.envs.words import Word
 
 N_COLUMNS = 15
@@ -131,7 +131,7 @@ _PLAYED, _LEFT, _PASSED, _PLACE, _CLASS, _OWNER, _TURN, _ = _BY_PLAYER
 
 
 @njit(void(uint64, int8[:, ::1], int64), cache=True)
-def _draw_cards(cards: Word, planes: Planes, at: int) -> None:
+def _write_cards(cards: Word, planes: Planes, at: int) -> None:
     """Write a card image from channel `at` on."""
     rest = np.uint64(cards) & np.uint64(NATURALS)
     if cards != rest:
@@ -143,16 +143,16 @@ def _draw_cards(cards: Word, planes: Planes, at: int) -> None:
 
 
 @njit(void(int64, int8[:, ::1], int64), cache=True)
-def _draw_number(number: int, planes: Planes, at: int) -> None:
+def _write_number(number: int, planes: Planes, at: int) -> None:
     """Write the binary digits of a number >= 0, the lowest first."""
     for digit in range(N_COLUMNS):
         planes[at, digit] = number >> digit & 1
 
 
 @njit(void(int64, int8[:, ::1], int64), cache=True)
-def _draw_field(play: int, planes: Planes, at: int) -> None:
+def _write_field(play: int, planes: Planes, at: int) -> None:
     """Write the play on the field: its cells, its kind and its size."""
-    _draw_cards(CARDS[play] & np.uint64(NATURALS), planes, at + _FIELD)
+    _write_cards(CARDS[play] & np.uint64(NATURALS), planes, at + _FIELD)
     cell = JOKER_CELL[play]
     if cell >= 0 and play != LONE_JOKER:
         row, column = cell // N_COLUMNS, cell % N_COLUMNS
@@ -163,21 +163,21 @@ def _draw_field(play: int, planes: Planes, at: int) -> None:
 
 
 @njit(void(GameType, int8[:, ::1], int64), cache=True)
-def _draw_flags(game: Game, planes: Planes, at: int) -> None:
+def _write_flags(game: Game, planes: Planes, at: int) -> None:
     """Write the flags, the numbers of passes and cards to give, and the number of the game."""
     planes[at + _REVOLUTION] = game.revolution
     planes[at + _LOCK] = game.lock
-    _draw_number(game.idle, planes, at + _IDLE)
+    _write_number(game.idle, planes, at + _IDLE)
     planes[at + _TO_GIVE, game.to_give] = 1
     before = max(game.number - 1, 0)
     every = game.class_reset_every
-    _draw_number(before % every if every > 0 else before, planes, at + _GAME)
+    _write_number(before % every if every > 0 else before, planes, at + _GAME)
 
 
 @njit(void(GameType, int64, int64, int8[:, ::1], int64), cache=True)
-def _draw_player(game: Game, player: int, i: int, planes: Planes, at: int) -> None:
+def _write_player(game: Game, player: int, i: int, planes: Planes, at: int) -> None:
     """Write the public information about the `i`-th player."""
-    _draw_cards(game.played[player], planes, at + _PLAYED + 5 * i)
+    _write_cards(game.played[player], planes, at + _PLAYED + 5 * i)
     planes[at + _LEFT + i, game.left[player]] = 1
     planes[at + _PASSED + i] = game.passed >> player & 1
     if game.places[player] >= 0:
@@ -189,43 +189,43 @@ def _draw_player(game: Game, player: int, i: int, planes: Planes, at: int) -> No
 
 
 @njit(void(GameType, int64, int8[:, ::1], int64), cache=True)
-def _draw_public(game: Game, first: int, planes: Planes, at: int) -> None:
+def _write_public(game: Game, first: int, planes: Planes, at: int) -> None:
     """Write public information from channel `at` on; players are counted from `first` on."""
-    _draw_field(game.field, planes, at)
-    _draw_flags(game, planes, at)
+    _write_field(game.field, planes, at)
+    _write_flags(game, planes, at)
     seat = seat_of(game, first)
     for i in range(N_PLAYERS):
-        _draw_player(game, game.seats[(seat + i) % N_PLAYERS], i, planes, at)
+        _write_player(game, game.seats[(seat + i) % N_PLAYERS], i, planes, at)
 
 
 @njit(void(GameType[::1], int8[:, ::1]), cache=True)
-def draw_view(views: Games, planes: Planes) -> None:
+def write_view_planes(views: Games, planes: Planes) -> None:
     """Write the planes of the view `views[0]`."""
     view = views[0]
     viewer = view.viewer
     hand = view.hands[viewer]
-    _draw_cards(hand, planes, _HAND)
-    _draw_cards(unseen_cards(view, viewer), planes, _UNSEEN)
-    _draw_cards(view.given[viewer], planes, _GAVE)
-    _draw_cards(view.gift, planes, _GIFT)
+    _write_cards(hand, planes, _HAND)
+    _write_cards(unseen_cards(view, viewer), planes, _UNSEEN)
+    _write_cards(view.given[viewer], planes, _GAVE)
+    _write_cards(view.gift, planes, _GIFT)
     seat = seat_of(view, viewer)
     for i in range(1, N_PLAYERS):
         other = view.seats[(seat + i) % N_PLAYERS]
-        _draw_cards(known_cards(view, other), planes, _KNOWN + 5 * (i - 1))
-    _draw_public(view, viewer, planes, _FIRST_PUBLIC)
+        _write_cards(known_cards(view, other), planes, _KNOWN + 5 * (i - 1))
+    _write_public(view, viewer, planes, _FIRST_PUBLIC)
 
 
 @njit(void(GameType[::1], int8[:, ::1]), cache=True)
-def draw_state(games: Games, planes: Planes) -> None:
+def write_state_planes(games: Games, planes: Planes) -> None:
     """Write the state of the game `games[0]`."""
     game = games[0]
     seat = seat_of(game, 0)
     for i in range(N_PLAYERS):
         player = game.seats[(seat + i) % N_PLAYERS]
-        _draw_cards(game.hands[player], planes, _STATE_HANDS + 5 * i)
-        _draw_cards(game.given[player], planes, _STATE_GAVE + 5 * i)
-    _draw_cards(game.gift, planes, _STATE_GIFT)
-    _draw_public(game, 0, planes, _STATE_PUBLIC)
+        _write_cards(game.hands[player], planes, _STATE_HANDS + 5 * i)
+        _write_cards(game.given[player], planes, _STATE_GAVE + 5 * i)
+    _write_cards(game.gift, planes, _STATE_GIFT)
+    _write_public(game, 0, planes, _STATE_PUBLIC)
 
 
 @njit(int64(GameType, int64, int64[::1]), cache=True)
@@ -255,7 +255,7 @@ def write_actions(game: Game, player: int, out: Numbers) -> int:
 
 
 @njit(void(GameType[::1], int64, int8[::1]), cache=True)
-def draw_mask(games: Games, player: int, mask: Planes) -> None:
+def write_mask(games: Games, player: int, mask: Planes) -> None:
     """Write the legal actions of a player (see `write_actions`) in `games[0]`."""
     actions = np.empty(N_PLAYS, np.int64)
     for i in range(write_actions(games[0], player, actions)):
@@ -265,8 +265,8 @@ def draw_mask(games: Games, player: int, mask: Planes) -> None:
 @njit(void(GameType[::1], int64, GameType[::1], int8[:, ::1]), cache=True)
 def observe(games: Games, player: int, views: Games, planes: Planes) -> None:
     """Write the observation of a player of the game `games[0]`; overwrites `views[0]`."""
-    look(games[0], player, views)
-    draw_view(views, planes)
+    write_view(games[0], player, views)
+    write_view_planes(views, planes)
 
 
 def view_planes(view: Game) -> Planes:
@@ -276,18 +276,18 @@ def view_planes(view: Game) -> Planes:
         ValueError: a whole game, or a field out of its range.
     """
     planes = np.zeros((len(CHANNELS), N_COLUMNS), np.int8)
-    draw_view(_as_array(check_view(view)), planes)
+    write_view_planes(_as_array(check_view(view)), planes)
     return planes
 
 
 def view_mask(view: Game) -> Planes:
-    """Return the legal actions of a view's player: `int8[2422]`, see `draw_mask`.
+    """Return the legal actions of a view's player: `int8[2422]`, see `write_mask`.
 
     Raises:
         ValueError: a whole game, or a field out of its range.
     """
     mask = np.zeros(N_PLAYS, np.int8)
-    draw_mask(_as_array(check_view(view)), int(view["viewer"]), mask)
+    write_mask(_as_array(check_view(view)), int(view["viewer"]), mask)
     return mask
 
 
@@ -298,7 +298,7 @@ def state_planes(game: Game) -> Planes:
         ValueError: a field out of its range.
     """
     planes = np.zeros((len(STATE_CHANNELS), N_COLUMNS), np.int8)
-    draw_state(_as_array(check_fields(game)), planes)
+    write_state_planes(_as_array(check_fields(game)), planes)
     return planes
 
 

@@ -41,7 +41,7 @@ from afterstate.envs.daihinmin.env import (
     observation_space,
 )
 from afterstate.envs.daihinmin.match import first_game, new_match, next_game
-from afterstate.envs.daihinmin.observation import Planes, draw_mask, observe, write_actions
+from afterstate.envs.daihinmin.observation import Planes, observe, write_actions, write_mask
 from afterstate.envs.daihinmin.players import call_move, compiled
 from afterstate.envs.daihinmin.plays import N_PLAYS, PASS, Numbers
 from afterstate.envs.daihinmin.rules import (
@@ -54,7 +54,7 @@ from afterstate.envs.daihinmin.rules import (
     play,
 )
 from afterstate.envs.daihinmin.seat_env import Opponent, check_seat, four_opponents
-from afterstate.envs.daihinmin.views import look, view
+from afterstate.envs.daihinmin.views import view, write_view
 from afterstate.envs.words import (
     Word,
     Words,
@@ -133,7 +133,7 @@ def _let_one_play(batch: Any, i: int) -> None:
     """Play the move of the player in turn of game `i`, an opponent."""
     game, episode = batch.games[i], batch.episodes[i]
     number = game.turn - (game.turn > episode.player)
-    look(game, game.turn, batch.seen)
+    write_view(game, game.turn, batch.seen)
     move: int = call_move(
         batch.opponents[number], batch.seen[0], batch.parameters[number], batch.streams[i]
     )
@@ -245,7 +245,7 @@ def _observe(batch: Any, i: int, planes: Planes, mask: Planes) -> None:
     mask[:] = 0
     player = batch.episodes[i].player
     observe(batch.games[i : i + 1], player, batch.seen, planes)
-    draw_mask(batch.games[i : i + 1], player, mask)
+    write_mask(batch.games[i : i + 1], player, mask)
 
 
 @njit(void(BatchType, boolean[::1], int8[:, :, ::1], int8[:, ::1]), cache=True)
@@ -261,7 +261,7 @@ def mask_all(batch: Any, masks: Planes) -> None:
     """Write the legal actions of every game."""
     masks[:] = 0
     for i in range(len(masks)):
-        draw_mask(batch.games[i : i + 1], batch.episodes[i].player, masks[i])
+        write_mask(batch.games[i : i + 1], batch.episodes[i].player, masks[i])
 
 
 @njit(

@@ -32,7 +32,7 @@ from afterstate.envs.words import Word, draw_word, whole
 
 
 @njit(void(GameType, int64, GameType[::1]), cache=True)
-def look(game: Game, player: int, views: Games) -> None:
+def write_view(game: Game, player: int, views: Games) -> None:
     """Write the view of a player into `views[0]`."""
     views[0] = game
     view = views[0]
@@ -55,7 +55,7 @@ def view(game: Game, player: int) -> Game:
     if whole(player) not in range(N_PLAYERS):
         raise ValueError(f"player must be an integer in 0..{N_PLAYERS - 1}, got {shown(player)}")
     views = np.empty(1, GAME)
-    look(game, player, views)
+    write_view(game, player, views)
     seen: Game = views[0]
     return seen
 

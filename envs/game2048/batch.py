@@ -28,10 +28,10 @@ from afterstate.envs.game2048.games import (
     are_games,
     fits,
     illegal_flags,
-    look,
     next_flags,
     pack,
     play,
+    refresh_flags,
     slide_game,
     start,
     unpack,
@@ -448,4 +448,4 @@ def put(games: Words, cells: Cells) -> None:
     for i in range(games.shape[1]):
         for at in (BOARD, AFTER):
             pack(padded[i].reshape(16), games, i, at)
-        look(games, i, rows, cols)
+        refresh_flags(games, i, rows, cols)

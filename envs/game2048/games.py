@@ -178,7 +178,7 @@ def slide_game(games: Words, i: int, action: int, rows: int, cols: int) -> bool:
 
 
 @njit("void(uint64[:, ::1], int64, int64, int64)", cache=True)
-def look(games: Words, i: int, rows: int, cols: int) -> None:
+def refresh_flags(games: Words, i: int, rows: int, cols: int) -> None:
     """Write `FLAGS` from the board, with the last action as legal."""
     board, excess = games[BOARD, i], games[EXCESS, i]
     moves = legal_beyond(board, excess, field(rows, cols))
@@ -195,7 +195,7 @@ def _play_cells(games: Words, i: int, action: int, rows: int, cols: int) -> bool
     tile, games[RNG, i] = spawn_cell(empty, games[RNG, i])
     games[BOARD, i] = games[AFTER, i] | tile
     games[EXCESS, i] = games[AFTER_EXCESS, i]
-    look(games, i, rows, cols)
+    refresh_flags(games, i, rows, cols)
     return True
 
 
@@ -222,7 +222,7 @@ def play_after(
 ) -> None:
     """Play a legal action, whose afterstate word and reward are known.
 
-    This is faster than `play`, but `FLAGS` are not up to date until `look` writes them; `play` must
+    This is faster than `play`, but `FLAGS` are not up to date until `refresh_flags`; `play` must
     not be called before.
     """
     if fits(games[BOARD, i]):
@@ -240,7 +240,7 @@ def start(games: Words, i: int, n_tiles: int, rows: int, cols: int) -> None:
     games[BOARD, i], games[EXCESS, i] = board, _0
     games[AFTER, i], games[AFTER_EXCESS, i] = board, _0
     games[SCORE, i], games[REWARD, i] = _0, _0
-    look(games, i, rows, cols)
+    refresh_flags(games, i, rows, cols)
 
 
 @njit(cache=True)

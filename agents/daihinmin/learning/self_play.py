@@ -61,7 +61,7 @@ from afterstate.envs.daihinmin.rules import (
     play,
     write_legal,
 )
-from afterstate.envs.daihinmin.views import look
+from afterstate.envs.daihinmin.views import write_view
 from afterstate.envs.messages import shown
 
 NET, LEARNED_GIFTS, SAMPLE, HEURISTIC, POLICY = range(5)
@@ -108,7 +108,7 @@ def _give(game: Game, kind: int, rules: Rules) -> None:
     if kind == SAMPLE:
         give(game, weakest(hand, game.to_give))
     elif kind == HEURISTIC:
-        look(game, game.turn, rules.views)
+        write_view(game, game.turn, rules.views)
         give(game, heuristic_gift(rules.views[0], rules.heuristic))
     elif kind == POLICY:
         give(game, policy_gift(game, rules.policy, rules.temperature, rules.workspace))
@@ -131,7 +131,7 @@ def _move_without_net(game: Game, kind: int, rules: Rules) -> bool:
         play(game, PASS)
         return True
     if kind > LEARNED_GIFTS:
-        look(game, game.turn, rules.views)
+        write_view(game, game.turn, rules.views)
         seen = rules.views[0]
         play(game, sample_play(seen) if kind == SAMPLE else heuristic_play(seen, rules.heuristic))
     return bool(kind > LEARNED_GIFTS)

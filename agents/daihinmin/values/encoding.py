@@ -85,7 +85,7 @@ def _strength(field: int, revolution: int) -> int:
 
 
 @njit(void(AfterstateType, uint64[::1], float32[::1], int64), cache=True)
-def _draw_flags(after: Afterstate, sets: Words, column: Planes, at: int) -> None:
+def _write_flags(after: Afterstate, sets: Words, column: Planes, at: int) -> None:
     """Write the planes that have the same value in every column."""
     column[at + _LOCK], column[at + _REVOLUTION] = after.lock, after.revolution
     size = int(SIZE[after.field])
@@ -108,7 +108,7 @@ def fill(planes: Planes, channel: int) -> None:
 
 
 @njit(void(uint64, int64, float32[:, ::1], int64), cache=True)
-def draw_cards(cards: Word, revolution: int, planes: Planes, at: int) -> None:
+def write_cards(cards: Word, revolution: int, planes: Planes, at: int) -> None:
     """Write a card image without its joker plane to `planes[column, channel]`, from `at` on."""
     rest = np.uint64(cards) & np.uint64(NATURALS)
     while rest:
@@ -119,41 +119,41 @@ def draw_cards(cards: Word, revolution: int, planes: Planes, at: int) -> None:
 
 
 @njit(void(AfterstateType, uint64[::1], float32[:, ::1], int64), cache=True)
-def _draw_cells(after: Afterstate, sets: Words, planes: Planes, at: int) -> None:
+def _write_cells(after: Afterstate, sets: Words, planes: Planes, at: int) -> None:
     """Write the planes that differ between columns."""
     for i in range(13):
         planes[i + 1, at + i] = 1
     if after.field != PASS:
         planes[_strength(after.field, after.revolution), at + _STRENGTH] = 1
     for i in range(N_IMAGES):
-        draw_cards(sets[i], after.revolution, planes, at + _IMAGES[i])
+        write_cards(sets[i], after.revolution, planes, at + _IMAGES[i])
 
 
 @njit(void(AfterstateType, float32[:, ::1], int64), cache=True)
-def draw_position(after: Afterstate, planes: Planes, at: int) -> None:
+def write_position_planes(after: Afterstate, planes: Planes, at: int) -> None:
     """Write the planes of a position to `planes[column, channel]`, whose column 0 must be 0."""
     sets = _card_sets(after)
-    _draw_flags(after, sets, planes[0], at)
+    _write_flags(after, sets, planes[0], at)
     for column in range(1, N_COLUMNS):
         for channel in range(at, at + N_PLANES):
             planes[column, channel] = planes[0, channel]
-    _draw_cells(after, sets, planes, at)
+    _write_cells(after, sets, planes, at)
 
 
 @njit(void(AfterstateType[::1], float32[:, :, ::1]), cache=True)
-def draw_planes(afters: Afterstates, out: Planes) -> None:
+def write_planes(afters: Afterstates, out: Planes) -> None:
     """Write the planes of afterstates to `out[n, 15, 151]`, channels last."""
     for i in range(len(afters)):
         for channel in range(N_PLANES):
             out[i, 0, channel] = 0
-        draw_position(afters[i], out[i], 0)
+        write_position_planes(afters[i], out[i], 0)
 
 
 def planes(afters: Afterstates) -> Planes:
     """Return the planes of afterstates, `float32[n, 151, 15]`, channels last in memory."""
-    drawn = np.empty((len(afters), N_COLUMNS, N_PLANES), np.float32)
-    draw_planes(np.ascontiguousarray(afters), drawn)
-    return drawn.transpose(0, 2, 1)
+    out = np.empty((len(afters), N_COLUMNS, N_PLANES), np.float32)
+    write_planes(np.ascontiguousarray(afters), out)
+    return out.transpose(0, 2, 1)
 
 
 # Units

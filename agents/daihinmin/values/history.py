@@ -37,9 +37,9 @@ from afterstate.agents.daihinmin.values.encoding import (
     N_COLUMNS,
     N_PLANES,
     Planes,
-    draw_cards,
-    draw_position,
     fill,
+    write_cards,
+    write_position_planes,
 )
 from afterstate.envs.daihinmin.cards import JOKER
 from afterstate.envs.daihinmin.plays import CARDS, N_PLAYS, PASS, SIZE, Numbers, write_plays
@@ -175,10 +175,10 @@ def could_play(game: Game, viewer: int, scratch: Numbers) -> bool:
 
 
 @njit(void(GameType, int64, int64, AfterstateType, float32[:, :, ::1]), cache=True)
-def _draw_history(past: Game, viewer: int, actions: int, after: Afterstate, out: Planes) -> None:
+def _write_history(past: Game, viewer: int, actions: int, after: Afterstate, out: Planes) -> None:
     """Write the rows of an afterstate to `out[64, 15, 161]`."""
     out[:] = 0
-    draw_position(after, out[0], _BEFORE)
+    write_position_planes(after, out[0], _BEFORE)
     games, before = np.empty(1, GAME), np.empty(1, AFTERSTATE)
     scratch = np.empty(N_PLAYS, np.int64)
     kept = np.empty(actions, np.int64)
@@ -194,10 +194,10 @@ def _draw_history(past: Game, viewer: int, actions: int, after: Afterstate, out:
             if pass_ and kept[k] and row < N_ROWS:
                 write_position(game, viewer, before[0])
                 fill(out[row], (seat_of(game, player) - seat_of(game, viewer)) % N_PLAYERS)
-                draw_cards(CARDS[move], game.revolution, out[row], N_PLAYERS)
+                write_cards(CARDS[move], game.revolution, out[row], N_PLAYERS)
                 if CARDS[move] >> np.uint64(JOKER):
                     fill(out[row], _BEFORE - 1)
-                draw_position(before[0], out[row], _BEFORE)
+                write_position_planes(before[0], out[row], _BEFORE)
             play(game, move)
 
 
@@ -212,7 +212,7 @@ def _draw_history(past: Game, viewer: int, actions: int, after: Afterstate, out:
     ),
     cache=True,
 )
-def draw_histories(
+def write_histories(
     games: Games,
     origins: Numbers,
     players: Numbers,
@@ -222,11 +222,11 @@ def draw_histories(
 ) -> None:
     """Write the rows of afterstates to `out[n, 64, 15, 161]`, channels last."""
     for i in range(len(afters)):
-        _draw_history(games[origins[i]], players[i], actions[i], afters[i], out[i])
+        _write_history(games[origins[i]], players[i], actions[i], afters[i], out[i])
 
 
 def histories(afters: Afterstates, moments: Moments) -> Planes:
     """Return the inputs of `HistoryCNN`, `float32[n, 161, 64, 15]`, channels last in memory."""
-    drawn = np.empty((len(afters), N_ROWS, N_COLUMNS, N_HISTORY_PLANES), np.float32)
-    draw_histories(*moments, afters, drawn)
-    return drawn.transpose(0, 3, 1, 2)
+    out = np.empty((len(afters), N_ROWS, N_COLUMNS, N_HISTORY_PLANES), np.float32)
+    write_histories(*moments, afters, out)
+    return out.transpose(0, 3, 1, 2)

@@ -54,7 +54,7 @@ from afterstate.agents.training.run import (
     Diverged,
 )
 from afterstate.envs.game2048 import batch
-from afterstate.envs.game2048.games import BOARD, EXCESS, RNG, SCORE, look
+from afterstate.envs.game2048.games import BOARD, EXCESS, RNG, SCORE, refresh_flags
 from afterstate.envs.game2048.rules import symmetries, table
 from afterstate.envs.signals import uninterrupted
 from afterstate.envs.words import Words, draw_word, next_random
@@ -118,7 +118,7 @@ def _turn(games: Words, rng: Any, rows: int, cols: int) -> None:
         which = np.int64(bits >> np.uint64(33)) % n
         games[BOARD, i] = symmetries(games[BOARD, i], rows, cols)[which]
         games[EXCESS, i] = symmetries(games[EXCESS, i], rows, cols)[which]
-        look(games, i, rows, cols)
+        refresh_flags(games, i, rows, cols)
 
 
 class SearchValueLearner:

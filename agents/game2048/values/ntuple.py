@@ -337,7 +337,7 @@ def _finish(net: Network, records: Words, n_moves: Indices) -> None:
             games.play_after(records, i, action, boards[action], rewards[action], rows, cols)
             n_moves[i] += 1
         if n_moves[i] > 0:
-            games.look(records, i, rows, cols)
+            games.refresh_flags(records, i, rows, cols)
 
 
 class NTupleAgent(Agent):

@@ -15,7 +15,7 @@ from afterstate.agents.game2048.play import play, size_of_player
 from afterstate.agents.game2048.simple import RandomAgent
 from afterstate.agents.game2048.values.ntuple import NTupleAgent
 from afterstate.agents.game2048.values.ntuple_network import network
-from afterstate.envs.game2048.games import BOARD, EXCESS, SCORE, look
+from afterstate.envs.game2048.games import BOARD, EXCESS, SCORE, refresh_flags
 from afterstate.envs.game2048.rules import from_text, words
 
 Boards = npt.NDArray[np.uint64]
@@ -210,7 +210,7 @@ def test_a_network_player_finishes_games_up_to_a_65536_tile() -> None:
     games[BOARD, 0] = from_text("32768 32768 2 4 / 4 2 4 2 / 2 4 2 4 / 4 2 4 2")
     games[BOARD, 1] = from_text("2 4 2 4 / 4 2 4 2 / 2 4 2 4 / 4 2 4 2")
     for i in range(2):
-        look(games, i, 4, 4)
+        refresh_flags(games, i, 4, 4)
     assert NTupleAgent(network([[0]])).finish(games).tolist() == [1, 0]
     assert games[SCORE].tolist() == [65_536, 0]
     assert (games[EXCESS] > 0).tolist() == [True, False]
