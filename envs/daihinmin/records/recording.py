@@ -1,7 +1,7 @@
 """The format of recorded games: one JSON object per game, as played by the competition's server.
 
-The functions here play a step of a game and return its entry; the recorder and the replay both call
-them. The keys:
+The recorder and the replay both call the functions here: `give_and_record` and `play_and_record`
+make a step of a game and return its entry, the others read the game only. The keys:
 
     match, game          name of the match, number of the game in it from 1
     names, seats         by player; the player at each seat
@@ -51,7 +51,7 @@ def _hands(game: Game) -> list[str]:
     return [cards.text(hand) for hand in game["hands"]]
 
 
-def _gift(game: Game, giver: int, kind: str) -> Entry:
+def _gift_entry(game: Game, giver: int, kind: str) -> Entry:
     """Return an entry of the exchange."""
     return {
         "from": giver,
@@ -61,7 +61,7 @@ def _gift(game: Game, giver: int, kind: str) -> Entry:
     }
 
 
-def opening(game: Game, names: Sequence[str], match: str) -> Entry:
+def deal_entry(game: Game, names: Sequence[str], match: str) -> Entry:
     """Return the entry of a game that has been dealt, after the gifts of the poor.
 
     Raises:
@@ -83,11 +83,11 @@ def opening(game: Game, names: Sequence[str], match: str) -> Entry:
         "class_reset": reset,
         "classes": [0] * N_PLAYERS if reset else game["classes"].tolist(),
         "deal": [cards.text(hand) for hand in deal],
-        "exchange": [_gift(game, giver, "auto") for giver in givers],
+        "exchange": [_gift_entry(game, giver, "auto") for giver in givers],
     }
 
 
-def gift(game: Game, chosen: int) -> Entry:
+def give_and_record(game: Game, chosen: int) -> Entry:
     """Give cards of the rich player in turn and return the entry of the gift.
 
     Raises:
@@ -95,10 +95,10 @@ def gift(game: Game, chosen: int) -> Entry:
     """
     cards.check_set(chosen)
     giver = int(check_fields(game)["turn"])
-    return _gift(game, giver, "chosen" if give(game, chosen) else "penalty")
+    return _gift_entry(game, giver, "chosen" if give(game, chosen) else "penalty")
 
 
-def lead(game: Game) -> Entry:
+def lead_entry(game: Game) -> Entry:
     """Return the entry after the exchange.
 
     Raises:
@@ -108,8 +108,8 @@ def lead(game: Game) -> Entry:
     return {"hands": _hands(game), "start": int(game["starter"])}
 
 
-def action(game: Game, play: int, text: str | None = None, legal: bool = False) -> Entry:
-    """Submit a play of the player in turn and return the entry of the action.
+def play_and_record(game: Game, play: int, text: str | None = None, legal: bool = False) -> Entry:
+    """Submit a play of the player in turn, pass the turn on and return the entry of the action.
 
     Args:
         game: the game.
@@ -141,7 +141,7 @@ def action(game: Game, play: int, text: str | None = None, legal: bool = False) 
     return entry
 
 
-def finish(game: Game) -> list[int]:
+def finishing_order(game: Game) -> list[int]:
     """Return the players of a finished game in the order of their places.
 
     Raises:

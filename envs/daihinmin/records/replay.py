@@ -21,12 +21,12 @@ from afterstate.envs.daihinmin.match import new_match
 from afterstate.envs.daihinmin.records.recording import (
     ILLEGAL,
     Entry,
-    action,
     counts,
-    finish,
-    gift,
-    lead,
-    opening,
+    deal_entry,
+    finishing_order,
+    give_and_record,
+    lead_entry,
+    play_and_record,
 )
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, Options, start
 from afterstate.envs.daihinmin.views import legal_plays
@@ -158,16 +158,16 @@ def dealt(entry: Entry) -> Game:
 
 def _replay_exchange(game: Game, entry: Entry) -> Iterator[Mismatch]:
     """Make the recorded gifts of the exchange and compare them."""
-    expected = opening(game, entry["names"], entry["match"])
+    expected = deal_entry(game, entry["names"], entry["match"])
     for recorded in entry["exchange"][len(expected["exchange"]) :]:
         if game["to_give"]:
             choice = 0 if recorded["how"] == "penalty" else cards.parse(recorded["cards"])
-            expected["exchange"].append(gift(game, choice))
+            expected["exchange"].append(give_and_record(game, choice))
     yield from _compare("", entry, expected)
     if game["to_give"]:
         yield Mismatch("exchange", entry["exchange"], f"player {game['turn']} gives cards, too")
     else:
-        yield from _compare("", entry, lead(game))
+        yield from _compare("", entry, lead_entry(game))
 
 
 def _resets_classes(entry: Entry) -> bool:
@@ -215,7 +215,9 @@ def replay_game(entry: Entry, before: Entry | None = None) -> Iterator[Mismatch]
         if game["turn"] < 0 or game["to_give"]:
             yield Mismatch(f"action {number}: turn", recorded["p"], int(game["turn"]))
             return
-        expected = action(game, submission(recorded["m"]), recorded["m"], "legal" in recorded)
+        expected = play_and_record(
+            game, submission(recorded["m"]), recorded["m"], "legal" in recorded
+        )
         where = f"action {number}, {shown(recorded['m'])} of player {shown(recorded['p'])}: "
         yield from _compare(where, recorded, {"random_finish": None} | expected)
     if game["turn"] >= 0:
@@ -223,7 +225,7 @@ def replay_game(entry: Entry, before: Entry | None = None) -> Iterator[Mismatch]
         return
     known = int(np.sum(game["left"] == 0))
     known = len(game["left"]) if known >= 4 else known
-    expected = {"finish": finish(game)[:known]}
+    expected = {"finish": finishing_order(game)[:known]}
     yield from _compare("", {"finish": entry["finish"][:known]}, expected)
 
 

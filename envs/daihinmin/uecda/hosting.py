@@ -249,16 +249,16 @@ class HostedMatch:
         next_game(match)
         self._field = tables.NOTHING
         names = [seat.name for seat in self._table()]
-        game = recording.opening(match, names, self._title)
+        game = recording.deal_entry(match, names, self._title)
         self._send(tables.messages(tables.start_tables(match)))
         while match["to_give"]:
             cards = tables.gift(await self._answer(lambda seat: seat.give(match)))
-            game["exchange"].append(recording.gift(match, cards))
-        game |= recording.lead(match)
+            game["exchange"].append(recording.give_and_record(match, cards))
+        game |= recording.lead_entry(match)
         game["actions"] = []
         while match["turn"] >= 0:
             game["actions"].append(await self._act())
-        game["finish"] = recording.finish(match)
+        game["finish"] = recording.finishing_order(match)
         return game
 
     async def _act(self) -> recording.Entry:
@@ -266,7 +266,7 @@ class HostedMatch:
         match = self._match
         self._send(tables.messages(tables.turn_tables(match)))
         submission = tables.submission(await self._answer(lambda seat: seat.play(match)))
-        action = recording.action(match, submission.play, submission.text)
+        action = recording.play_and_record(match, submission.play, submission.text)
         if action["ack"] == ACCEPTED and submission.play != PASS:
             self._field = submission
         self._table()[action["p"]].send(tables.int_bytes(action["ack"]))

@@ -29,11 +29,11 @@ READERS: dict[str, Callable[[Game], Any]] = {
     "rgb_array": render.rgb_array,
     "history": render.history,
     "legal_plays": views.legal_plays,
-    "action": lambda game: recording.action(game, 5),
-    "gift": lambda game: recording.gift(game, 1),
-    "opening": lambda game: recording.opening(game, ["a"] * 5, "x"),
+    "play_and_record": lambda game: recording.play_and_record(game, 5),
+    "give_and_record": lambda game: recording.give_and_record(game, 1),
+    "deal_entry": lambda game: recording.deal_entry(game, ["a"] * 5, "x"),
 }
-CHECKED = [name for name in READERS if name not in ("view", "opening")]
+CHECKED = [name for name in READERS if name not in ("view", "deal_entry")]
 FAR = [2**40, -9_999_999, 10**9, -(10**9), 6, 53, 255, -2, 127, 2422]
 
 

@@ -74,12 +74,12 @@ def recorded_match(seed: int, n_games: int) -> list[Entry]:
     games = []
     for _ in range(n_games):
         next_game(match)
-        entry = recording.opening(match, list("abcde"), "ours")
+        entry = recording.deal_entry(match, list("abcde"), "ours")
         while match["to_give"]:
             hand = cards.text(match["hands"][match["turn"]]).split()
             gift = " ".join(rng.sample(hand, int(match["to_give"]) + (rng.random() < 0.3)))
-            entry["exchange"].append(recording.gift(match, cards.parse(gift)))
-        entry |= recording.lead(match)
+            entry["exchange"].append(recording.give_and_record(match, cards.parse(gift)))
+        entry |= recording.lead_entry(match)
         entry["actions"] = []
         while match["turn"] >= 0:
             play, text = draw_play(match, out), None
@@ -87,8 +87,10 @@ def recorded_match(seed: int, n_games: int) -> list[Entry]:
                 play, text = rng.choice(
                     [(plays.PASS, None), (1, None), (recording.ILLEGAL, "?0,0=1")]
                 )
-            entry["actions"].append(recording.action(match, play, text, legal=rng.random() < 0.1))
-        entry["finish"] = recording.finish(match)
+            entry["actions"].append(
+                recording.play_and_record(match, play, text, legal=rng.random() < 0.1)
+            )
+        entry["finish"] = recording.finishing_order(match)
         games.append(entry)
     return games
 

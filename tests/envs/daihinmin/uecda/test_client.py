@@ -81,7 +81,7 @@ class Watched:
     def act(self, play: int, joker: tuple[int, int] | None = None) -> None:
         """Play an action; send the field table and, unless the game is over, the turn tables."""
         read = tables.submission(tables.play_table(play, joker)) if play >= 0 else tables.NOTHING
-        action = recording.action(self.match, play)
+        action = recording.play_and_record(self.match, play)
         if action["ack"] == ACCEPTED and play != plays.PASS:
             self.field = read
         state = tables.state_of(self.match)._replace(
@@ -246,7 +246,7 @@ def recorded_views(entry: dict[str, Any]) -> Iterator[tuple[int, Game]]:
             give(game, cards.parse(gift["cards"]))
     for action in entry["actions"]:
         yield action["p"], view(game, action["p"])
-        recording.action(game, submission(action["m"]))
+        recording.play_and_record(game, submission(action["m"]))
 
 
 def test_views_over_the_network_equal_those_in_the_same_process(tmp_path: Path) -> None:
