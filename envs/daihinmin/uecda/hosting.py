@@ -82,7 +82,7 @@ class HostedMatch:
         return self._seats.count(None)
 
     def check(self, profile: Table, host: str) -> str:
-        """Return the name of a client that may take a seat.
+        """Return the name of a client that may take a seat, by its profile.
 
         Raises:
             Refused: it gets no seat.
@@ -91,52 +91,48 @@ class HostedMatch:
         if version != tables.PROTOCOL:
             speaks = f"this server speaks {tables.PROTOCOL} only"
             raise Refused(Refusal.PROTOCOL, f"asked for protocol {version}; {speaks}")
-        self._next_number(host)
+        self._check_seat(host)
         return name or "unnamed"
 
-    def next_number(self) -> int:
-        """Return the number of the next client.
-
-        Raises:
-            Refused: all seats are taken.
-        """
-        number = self._free_number()
-        if number is None:
+    def check_open(self) -> None:
+        """Free the seats of clients that left; raise Refused if all others are taken."""
+        self._drop_leavers()
+        if not self.n_missing():
             raise Refused(Refusal.FULL, "came when all seats were taken")
-        return number
 
-    def _next_number(self, host: str) -> int:
-        """Return the number of the next client, which is of this address.
-
-        Raises:
-            Refused: it gets no seat.
-        """
-        number = self.next_number()
+    def _check_seat(self, host: str) -> None:
+        """Free the seats of clients that left; raise Refused if an address gets none."""
+        self.check_open()
         if self.n_clients(host) >= self._settings.seats_per_address:
             raise Refused(Refusal.ADDRESS, "came when its address had its share of the seats")
-        return number
 
     def n_clients(self, host: str) -> int:
         """Return the number of clients of an address."""
         return sum(isinstance(seat, ClientSeat) and seat.host == host for seat in self._seats)
 
-    def _free_number(self) -> int | None:
-        """Return the lowest free number; clients that left before the match lose theirs."""
+    def _drop_leavers(self) -> None:
+        """Free the seats of clients that left, unless the match is full."""
         if self._is_full.is_set():
-            return None
+            return
         for number, seat in enumerate(self._seats):
             if isinstance(seat, ClientSeat) and (why := seat.leaving()):
                 seat.drop(why)
                 self._seats[number] = None
-        return self._seats.index(None) if None in self._seats else None
+
+    def _start_if_full(self) -> None:
+        """Free the seats of clients that left; let the match start if all seats are taken."""
+        self._drop_leavers()
+        if not self.n_missing():
+            self._is_full.set()
 
     def take_seat(self, client: Client) -> None:
-        """Give a client its number; the fifth starts the match.
+        """Give a client the lowest free number; the fifth starts the match.
 
         Raises:
             Refused: it gets no seat.
         """
-        number, settings = self._next_number(client.host), self._settings
+        self._check_seat(client.host)
+        number, settings = self._seats.index(None), self._settings
         clock = Clock(
             settings.reply_seconds, settings.game_seconds, settings.client_match_seconds()
         )
@@ -147,8 +143,7 @@ class HostedMatch:
         self._journal.visit("connected", text, **facts)
         seat.send(tables.int_bytes(number))
         seat.flush()
-        if self._free_number() is None:
-            self._is_full.set()
+        self._start_if_full()
 
     def _on_gone(self, number: int) -> Callable[[str], None]:
         """Return the function that logs the loss of a player and replaces a client."""
@@ -184,16 +179,19 @@ class HostedMatch:
         """
         await self._wait_for_players()
         self._is_playing = True
-        while self.games < self._settings.games and not all(seat.gone for seat in self._table()):
+        while self.games < self._settings.games and not self._is_deserted():
             game = await self._play_game()
             self._journal.game(game, self._match["points"].tolist())
             self.games += 1
         self._is_playing = False
 
+    def _is_deserted(self) -> bool:
+        """Return True if all players are gone."""
+        return all(seat.gone for seat in self._taken_seats())
+
     async def _wait_for_players(self) -> None:
         """Wait until all seats are taken."""
-        if self._free_number() is None:
-            self._is_full.set()
+        self._start_if_full()
         limit = self._settings.wait_seconds
         try:
             await asyncio.wait_for(self._is_full.wait(), limit or None)
@@ -203,19 +201,22 @@ class HostedMatch:
                 "start them, or fill seats with --seats"
             ) from error
 
-    def _table(self) -> list[Seat]:
-        """Return the five taken seats, by player."""
+    def _taken_seats(self) -> list[Seat]:
+        """Return the seats that are taken, by player: in a match all five."""
         return [seat for seat in self._seats if seat]
 
     def _send(self, messages: Sequence[bytes]) -> None:
         """Queue a message for each player."""
-        for seat, message in zip(self._table(), messages, strict=True):
+        for seat, message in zip(self._taken_seats(), messages, strict=True):
             seat.send(message)
 
     def _seat_in_turn(self) -> Seat:
-        """Return the seat in turn: it gets its messages now, the others soon."""
-        number = int(self._match["turn"])
-        seat = self._table()[number]
+        """Return the seat of the player in turn."""
+        return self._taken_seats()[int(self._match["turn"])]
+
+    def _flush_turn(self) -> None:
+        """Send queued messages: those of the player in turn now, those of the others soon."""
+        seat = self._seat_in_turn()
         if isinstance(seat, ClientSeat):
             seat.flush()
             if self._flushing is None:
@@ -223,24 +224,24 @@ class HostedMatch:
                 self._flushing = loop.call_later(BATCH_SECONDS, self._flush)
         else:
             self._flush()  # nothing can be sent while a built-in player thinks
-        return self._table()[number]
 
     def _flush(self) -> None:
         """Send all queued messages."""
         if self._flushing:
             self._flushing.cancel()
             self._flushing = None
-        for seat in self._table():
+        for seat in self._taken_seats():
             seat.flush()
 
     async def _answer(self, ask: Callable[[Seat], Awaitable[Table]]) -> Table:
         """Return the answer of the player in turn; if it is lost, that of its replacement."""
-        number, seat, start = int(self._match["turn"]), self._seat_in_turn(), time.monotonic()
+        self._flush_turn()
+        seat, start = self._seat_in_turn(), time.monotonic()
         is_client = isinstance(seat, ClientSeat) and not seat.gone
         answer = await ask(seat)
         if is_client:
             self._journal.metrics.answered(time.monotonic() - start)
-        replacement = self._table()[number]
+        replacement = self._seat_in_turn()
         return answer if replacement is seat else await ask(replacement)
 
     async def _play_game(self) -> recording.Entry:
@@ -248,7 +249,7 @@ class HostedMatch:
         match = self._match
         next_game(match)
         self._field = tables.NOTHING
-        names = [seat.name for seat in self._table()]
+        names = [seat.name for seat in self._taken_seats()]
         game = recording.deal_entry(match, names, self._title)
         self._send(tables.messages(tables.start_tables(match)))
         while match["to_give"]:
@@ -268,18 +269,22 @@ class HostedMatch:
         submission = tables.submission(await self._answer(lambda seat: seat.play(match)))
         action = recording.play_and_record(match, submission.play, submission.text)
         if action["ack"] == ACCEPTED and submission.play != PASS:
-            self._field = submission
-        self._table()[action["p"]].send(tables.int_bytes(action["ack"]))
+            self._put_on_field(submission)
+        self._taken_seats()[action["p"]].send(tables.int_bytes(action["ack"]))
         self._send([self._field_message(action) + tables.int_bytes(self._end())] * N_PLAYERS)
         if action["flow"]:
             self._field = tables.NOTHING
         return action
 
+    def _put_on_field(self, submission: tables.Submission) -> None:
+        """Put an accepted play on the field, a lone joker in the column that its player chose."""
+        self._field = submission
+        if submission.joker:
+            self._match["joker_column"] = submission.joker[1]
+
     def _field_message(self, action: recording.Entry) -> bytes:
         """Return the field table after an action, as it was before the end of the trick."""
         play, _, joker = self._field
-        if joker:
-            self._match["joker_column"] = joker[1]
         state = tables.state_of(self._match)._replace(
             player=action["p"], is_empty=play == PASS, lock=bool(action["lock"])
         )
@@ -296,7 +301,7 @@ class HostedMatch:
         """Close the connections of all clients, and log the result, also if this is cancelled."""
         if self._flushing:
             self._flushing.cancel()
-        closing = [seat.close(GOODBYE_SECONDS) for seat in self._table()]
+        closing = [seat.close(GOODBYE_SECONDS) for seat in self._taken_seats()]
         try:
             await asyncio.gather(*closing, return_exceptions=True)
         finally:

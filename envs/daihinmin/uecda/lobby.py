@@ -131,7 +131,7 @@ class Lobby:
         settings: ServerSettings,
         journal: Journal,
         seating: Mapping[Any, str],
-        check_open: Callable[[], object],
+        check_open: Callable[[], None],
         admit: Callable[[socket.socket, Table, str, str], None],
     ) -> None:
         self._settings, self._journal = settings, journal

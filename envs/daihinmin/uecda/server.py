@@ -180,8 +180,8 @@ class Server:
             await over.close()
 
     def _check_open(self) -> None:
-        """Raise Refused if all seats are taken."""
-        self._match.next_number()
+        """Raise Refused if all seats of the match are taken."""
+        self._match.check_open()
 
     def _admit(self, connection: socket.socket, profile: Table, host: str, address: str) -> None:
         """Give a seat to a client that sent its profile.
