@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
-from numba import boolean, int64, njit, void
+from numba import boolean, int64, njit, types, void
 from pettingzoo import AECEnv, ParallelEnv  # type: ignore[import-untyped]
 from pettingzoo.utils.wrappers import OrderEnforcingWrapper  # type: ignore[import-untyped]
 
@@ -79,12 +79,12 @@ def _number(agent: str) -> int:
 _GIFTS = tuple("gives " + cards.card_text(card) for card in range(cards.N_CARDS))
 
 
-@njit(int64(GameType[::1], int64, boolean), cache=True)
-def act(games: Games, action: int, lenient: bool) -> int:
+@njit(types.Tuple((boolean, boolean, int64))(GameType[::1], int64, boolean), cache=True)
+def act(games: Games, action: int, lenient: bool) -> tuple[bool, bool, int]:
     """Play an action of the player in turn of `games[0]`; an illegal one only if `lenient`.
 
     Returns:
-        Bits: 1 if the action was legal, 2 if it was a gift; from 4 on the next turn, plus 1.
+        True if the action was legal, True if it was a gift, and the player whose turn is next.
     """
     game = games[0]
     giving = game.to_give > 0
@@ -98,7 +98,7 @@ def act(games: Games, action: int, lenient: bool) -> int:
         give_card(game, action - 1)
     elif legal or lenient:
         play(game, action)
-    return int(legal | giving << 1 | (game.turn + 1) << 2)
+    return legal, giving, game.turn
 
 
 @njit(void(GameType[::1]), cache=True)
@@ -257,17 +257,16 @@ class raw_env(AECEnv):  # type: ignore[misc]
             self._was_dead_step(action)
             return
         number = check_action(action)
-        flags = act(games, number, self.illegal == "pass")
-        legal, turn = bool(flags & 1), (flags >> 2) - 1
+        legal, is_gift, turn = act(games, number, self.illegal == "pass")
         if not legal and self.illegal == "raise":
-            raise ValueError(
-                f"action of {agent} must be legal here, got {number} ({action_text(number, flags)})"
-            )
+            text = action_text(number, is_gift)
+            raise ValueError(f"action of {agent} must be legal here, got {number} ({text})")
         if self._rewarded:
             self._clear_rewards()
             self._rewarded = False
         self._cumulative_rewards[agent] = 0.0
-        self.infos[agent] = self._info(self._effect(agent, number, flags), legal)
+        text = action_text(number, is_gift) if legal else self._penalty(agent, is_gift)
+        self.infos[agent] = self._info(text, legal)
         self._n_actions += 1
         if not legal and self.illegal == "terminate":
             self._lose(agent)
@@ -394,11 +393,9 @@ class raw_env(AECEnv):  # type: ignore[misc]
             mask[plays.PASS] = 1
         return info
 
-    def _effect(self, agent: str, number: int, flags: int) -> str:
-        """Return an action in notation, or for an illegal one the action played in its place."""
-        if flags & 1:
-            return action_text(number, flags)
-        if flags & 2 and self.illegal == "pass":
+    def _penalty(self, agent: str, is_gift: bool) -> str:
+        """Return in notation what an agent has played instead of an illegal action."""
+        if is_gift and self.illegal == "pass":
             return "gives " + cards.text(self._games[0]["given"][_NUMBERS[agent]])
         return plays.text(plays.PASS)
 
@@ -556,6 +553,6 @@ def observation_space(observation: str) -> spaces.Space[Any]:
     return spaces.Dict({"observation": planes, "action_mask": mask})
 
 
-def action_text(action: int, flags: int) -> str:
-    """Return an action in notation, given the flags of `act`."""
-    return _GIFTS[action - 1] if flags & 2 and 0 < action <= len(_GIFTS) else plays.text(action)
+def action_text(action: int, is_gift: bool) -> str:
+    """Return an action in notation: a play, or the gift of a card."""
+    return _GIFTS[action - 1] if is_gift and 0 < action <= len(_GIFTS) else plays.text(action)

@@ -90,7 +90,7 @@ EpisodeType = from_dtype(EPISODE)
 _TEXTS = np.array(
     [
         *map(plays.text, range(N_PLAYS)),
-        *(action_text(plays.single(card), 2) for card in range(cards.N_CARDS)),
+        *(action_text(plays.single(card), is_gift=True) for card in range(cards.N_CARDS)),
         "",
     ],
     object,
@@ -129,7 +129,7 @@ _DRAWN = Opening()
 
 
 @njit(void(BatchType, int64), cache=True)
-def _let_one_play(batch: Any, i: int) -> None:
+def _let_one_play(batch: Batch, i: int) -> None:
     """Play the move of the player in turn of game `i`, an opponent."""
     game, episode = batch.games[i], batch.episodes[i]
     number = game.turn - (game.turn > episode.player)
@@ -144,7 +144,7 @@ def _let_one_play(batch: Any, i: int) -> None:
 
 
 @njit(float64(BatchType, int64), cache=True)
-def _finish_game(batch: Any, i: int) -> float:
+def _finish_game(batch: Batch, i: int) -> float:
     """Start the next game of match `i` after the end of one, if there is one; return our reward."""
     game, episode = batch.games[i], batch.episodes[i]
     episode.place = game.places[episode.player]
@@ -157,7 +157,7 @@ def _finish_game(batch: Any, i: int) -> float:
 
 
 @njit(float64(BatchType, int64), cache=True)
-def _let_others_play(batch: Any, i: int) -> float:
+def _let_others_play(batch: Batch, i: int) -> float:
     """Play until it is our turn in game `i` or the episode is over; return the sum of rewards."""
     game, episode, reward = batch.games[i], batch.episodes[i], 0.0
     while episode.games_left > 0 and game.turn != episode.player:
@@ -169,7 +169,7 @@ def _let_others_play(batch: Any, i: int) -> float:
 
 
 @njit(boolean(BatchType, int64, uint64, OpeningType), cache=True)
-def start_match(batch: Any, i: int, seed: Word, opening: Opening) -> bool:
+def start_match(batch: Batch, i: int, seed: Word, opening: Opening) -> bool:
     """Start a match in game `i`; return True unless it ended before our first turn."""
     game, episode = batch.games[i], batch.episodes[i]
     batch.games[i] = batch.match[0]
@@ -185,7 +185,7 @@ def start_match(batch: Any, i: int, seed: Word, opening: Opening) -> bool:
 
 
 @njit(boolean(BatchType, int64, OpeningType), cache=True)
-def _start(batch: Any, i: int, opening: Opening) -> bool:
+def _start(batch: Batch, i: int, opening: Opening) -> bool:
     """Start an episode in game `i`; return True unless it ended before our first turn."""
     episode, player, seed = batch.episodes[i], batch.seat, batch.episodes[i].seed
     episode.player = draw_below(batch.streams[i], N_PLAYERS) if player < 0 else player
@@ -196,7 +196,7 @@ def _start(batch: Any, i: int, opening: Opening) -> bool:
 
 
 @njit(int64(BatchType, boolean[::1], OpeningType), cache=True)
-def start_all(batch: Any, mask: Flags, opening: Opening) -> int:
+def start_all(batch: Batch, mask: Flags, opening: Opening) -> int:
     """Start the episodes of a mask; return how many have ended before our first turn."""
     n_ended = 0
     for i in range(len(mask)):
@@ -206,23 +206,23 @@ def start_all(batch: Any, mask: Flags, opening: Opening) -> int:
 
 
 @njit(boolean(BatchType, int64, int64), cache=True)
-def _act(batch: Any, i: int, action: int) -> bool:
+def _act(batch: Batch, i: int, action: int) -> bool:
     """Play our action in game `i`; return True if it is illegal and ends the episode."""
     game, episode = batch.games[i], batch.episodes[i]
     episode.place = -1
-    flags = act(batch.games[i : i + 1], action, not batch.illegal_ends)
-    episode.legal, gift = flags & 1, flags & 2 != 0
-    if episode.legal:
-        episode.effect = _FIRST_GIFT + action - 1 if gift else action
-    elif gift and not batch.illegal_ends:
+    legal, is_gift, _ = act(batch.games[i : i + 1], action, not batch.illegal_ends)
+    episode.legal = legal
+    if legal:
+        episode.effect = _FIRST_GIFT + action - 1 if is_gift else action
+    elif is_gift and not batch.illegal_ends:
         episode.effect, episode.lost = _LOST, game.given[episode.player]
     else:
         episode.effect = PASS
-    return bool(not episode.legal and batch.illegal_ends)
+    return bool(not legal and batch.illegal_ends)
 
 
 @njit(float64(BatchType, int64, int64), cache=True)
-def _step(batch: Any, i: int, action: int) -> float:
+def _step(batch: Batch, i: int, action: int) -> float:
     """Play our action in game `i`, and those of the others; return the reward."""
     episode = batch.episodes[i]
     episode.steps += 1
@@ -239,7 +239,7 @@ def _step(batch: Any, i: int, action: int) -> float:
 
 
 @njit(void(BatchType, int64, int8[:, ::1], int8[::1]), cache=True)
-def _observe(batch: Any, i: int, planes: Planes, mask: Planes) -> None:
+def _observe(batch: Batch, i: int, planes: Planes, mask: Planes) -> None:
     """Write what our player of game `i` sees, and its legal actions."""
     planes[:] = 0
     mask[:] = 0
@@ -249,7 +249,7 @@ def _observe(batch: Any, i: int, planes: Planes, mask: Planes) -> None:
 
 
 @njit(void(BatchType, boolean[::1], int8[:, :, ::1], int8[:, ::1]), cache=True)
-def observe_all(batch: Any, rows: Flags, planes: Planes, masks: Planes) -> None:
+def observe_all(batch: Batch, rows: Flags, planes: Planes, masks: Planes) -> None:
     """Write the observations and legal actions of some games, and leave those of the others."""
     for i in range(len(rows)):
         if rows[i]:
@@ -257,7 +257,7 @@ def observe_all(batch: Any, rows: Flags, planes: Planes, masks: Planes) -> None:
 
 
 @njit(void(BatchType, int8[:, ::1]), cache=True)
-def mask_all(batch: Any, masks: Planes) -> None:
+def mask_all(batch: Batch, masks: Planes) -> None:
     """Write the legal actions of every game."""
     masks[:] = 0
     for i in range(len(masks)):
@@ -272,7 +272,7 @@ def mask_all(batch: Any, masks: Planes) -> None:
     cache=True,
 )
 def step_all(
-    batch: Any,
+    batch: Batch,
     actions: Numbers,
     opening: Opening,
     rewards: npt.NDArray[np.float64],
@@ -315,7 +315,7 @@ def step_all(
 
 
 @njit(uint64(BatchType, uint64, int64[::1]), cache=True)
-def sample_legal(batch: Any, rng: Word, actions: Numbers) -> Word:
+def sample_legal(batch: Batch, rng: Word, actions: Numbers) -> Word:
     """Draw a legal action of every game; return the advanced random state."""
     legal = np.empty(N_PLAYS, np.int64)
     for i in range(len(actions)):
