@@ -192,6 +192,36 @@ def _draw_excluded(game: Game, hidden: Word, need: int, remaining: Word) -> Word
     return np.uint64(DECK)
 
 
+@njit(uint64(GameType), cache=True)
+def _undealt(game: Game) -> Word:
+    """Return the cards that are in no hand and have not been played."""
+    undealt: Word = np.uint64(DECK) & ~all_played(game)
+    for player in range(N_PLAYERS):
+        undealt &= ~game.hands[player]
+    return undealt
+
+
+@njit(uint64(GameType, int64), cache=True)
+def _draw_partner_pool(game: Game, player: int) -> Word:
+    """Return the cards that the viewer's partner may get, given a drawn gift to a rich viewer."""
+    pool: Word = _undealt(game)
+    if game.classes[game.viewer] < HEIMIN:
+        need = game.left[player] - count(game.hands[player])
+        remaining = (game.hands[player] | game.played[player]) & ~game.given[game.viewer]
+        pool &= ~_draw_excluded(game, pool, need, remaining)
+    return pool
+
+
+@njit(boolean(GameType, int64, uint64), cache=True)
+def _deal_to(game: Game, player: int, pool: Word) -> bool:
+    """Fill a player's hand with random cards of a pool; return True if the pool had enough."""
+    need = game.left[player] - count(game.hands[player])
+    if need < 0 or need > count(pool):
+        return False
+    game.hands[player] |= _draw_cards(game, pool, need)
+    return True
+
+
 @njit(boolean(GameType), cache=True)
 def fill_hidden(game: Game) -> bool:
     """Deal random cards to the hidden hands of a view.
@@ -207,29 +237,17 @@ def fill_hidden(game: Game) -> bool:
     Returns:
         True if there is such a deal. Otherwise the record must not be used any more.
     """
-    viewer = game.viewer
-    hidden = unseen_cards(game, viewer)
+    viewer, partner_ = game.viewer, partner(game, game.viewer)
     for player in range(N_PLAYERS):
-        if player != viewer:
-            game.hands[player] = known_cards(game, player)
-            hidden &= ~game.hands[player]
+        game.hands[player] = known_cards(game, player)
     # The partner first: whichever cards it gets, the rest can be dealt in equally many ways.
-    partner_ = partner(game, viewer)
-    for turn in range(-1, N_PLAYERS):
-        player = partner_ if turn < 0 else turn
-        if player < 0 or player == viewer or (turn >= 0 and player == partner_):
-            continue
-        need, pool = game.left[player] - count(game.hands[player]), hidden
-        if turn < 0 and game.classes[viewer] < HEIMIN:
-            remaining = (game.hands[player] | game.played[player]) & ~game.given[viewer]
-            pool &= ~_draw_excluded(game, hidden, need, remaining)
-        if need < 0 or need > count(pool):
+    if partner_ >= 0 and not _deal_to(game, partner_, _draw_partner_pool(game, partner_)):
+        return False
+    for player in range(N_PLAYERS):
+        if player not in (viewer, partner_) and not _deal_to(game, player, _undealt(game)):
             return False
-        cards = _draw_cards(game, pool, need)
-        game.hands[player] |= cards
-        hidden &= ~cards
     game.viewer = -1
-    return bool(hidden == 0)
+    return bool(_undealt(game) == 0)
 
 
 def determinise(view: Game, rng: np.random.Generator) -> Game:
