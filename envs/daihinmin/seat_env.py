@@ -96,7 +96,7 @@ class DaihinminEnv(gym.Env[Planes, np.int64]):
         # Our illegal actions are handled here; those of the others count as a pass.
         self._table = raw_env(games, exchange, reward, rules=rules, render_mode=render_mode)
         self._opponents = four_opponents(opponents)
-        self._found = [_find(each) for each in self._opponents]
+        self._resolved = [_resolve(each) for each in self._opponents]
         self._players: dict[str, Player] = {}
         self._over = True
         self._early_reward = 0.0  # of games that ended before our first turn
@@ -125,8 +125,8 @@ class DaihinminEnv(gym.Env[Planes, np.int64]):
             self._seed_opponents(seed)
         random_player = RandomPlayer(self.np_random)
         self._players = {
-            agent: random_player if found is None else found
-            for agent, found in zip(others, self._found, strict=True)
+            agent: random_player if resolved is None else resolved
+            for agent, resolved in zip(others, self._resolved, strict=True)
         }
         self._table.shown_to = self.agent
         self._table.reset(draw_word(self.np_random) if seed is None else seed, options)
@@ -187,11 +187,11 @@ class DaihinminEnv(gym.Env[Planes, np.int64]):
         return seen["observation"], info
 
     def _seed_opponents(self, seed: int) -> None:
-        """Find the opponents by name again, each with a seed of its own."""
+        """Resolve the opponents by name again, each with a seed of its own."""
         for i, opponent in enumerate(self._opponents):
             if isinstance(opponent, str):
                 (word,) = np.random.SeedSequence([seed, i]).generate_state(1)
-                self._found[i] = _find(opponent, int(word))
+                self._resolved[i] = _resolve(opponent, int(word))
 
     def _refuse(self, number: int) -> tuple[Planes, SupportsFloat, bool, bool, dict[str, Any]]:
         """Raise ValueError for an illegal action, or end the episode."""
@@ -224,7 +224,7 @@ def check_seat(seat: Any) -> None:
         raise ValueError(f"seat must be one of {listed(_SEATS)}, got {shown(seat)}")
 
 
-def _find(opponent: Opponent, seed: int | None = None) -> Player | None:
+def _resolve(opponent: Opponent, seed: int | None = None) -> Player | None:
     """Return an opponent, or None for random plays, which follow the seed of the reset."""
     return None if opponent is None or is_random(opponent) else resolve(opponent, seed)
 

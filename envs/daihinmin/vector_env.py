@@ -390,7 +390,7 @@ class DaihinminVectorEnv(VectorEnv[Planes, Numbers, npt.NDArray[Any]]):
         self._episodes = np.zeros(num_envs, EPISODE)
         self._streams = np.zeros((num_envs, 6), np.uint64)
         self._batch = self._new_batch()
-        self._stream: np.random.Generator | None = None  # source of the random streams
+        self._generator: np.random.Generator | None = None  # has drawn the random streams
         self._sampler: Word = 0  # random state of `sample_legal`
 
     def reset(
@@ -520,7 +520,7 @@ class DaihinminVectorEnv(VectorEnv[Planes, Numbers, npt.NDArray[Any]]):
 
     def _running(self) -> Batch:
         """Return the games for the kernels."""
-        if self._stream is None:
+        if self._generator is None:
             raise ResetNeeded("call reset() first")
         return self._batch
 
@@ -546,11 +546,11 @@ class DaihinminVectorEnv(VectorEnv[Planes, Numbers, npt.NDArray[Any]]):
         """Set seed and stream of seeded games; at the first reset, the streams of all games."""
         given = [seed for seed in seeds if seed is not None]
         sources: list[int | None] = list(seeds)
-        if self.np_random is not self._stream and (self._stream is None or not given):
+        if self.np_random is not self._generator and (self._generator is None or not given):
             *words, sampler = self.np_random.integers(0, 2**64, len(seeds) + 1, np.uint64).tolist()
             sources = [word if s is None else s for s, word in zip(seeds, words, strict=True)]
             self._sampler = sampler
-        self._stream = self.np_random
+        self._generator = self.np_random
         for i in np.flatnonzero(mask):
             source, seed = sources[i], seeds[i]
             if source is not None:

@@ -138,7 +138,7 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
         self.action_space = spaces.Discrete(4)
         self._table = table(rows, cols)
         self._game = np.zeros((8, 1), np.uint64)
-        self._stream: np.random.Generator | None = None  # source of the random state
+        self._generator: np.random.Generator | None = None  # has drawn the random state
         self._started = False
         self._window = self._new_window()
 
@@ -158,9 +158,9 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
         """
         start = self._start_board(options)
         super().reset(seed=check_seed(seed))
-        if self.np_random is not self._stream:
+        if self.np_random is not self._generator:
             self._game[RNG] = draw_word(self.np_random)
-            self._stream = self.np_random
+            self._generator = self.np_random
         if start is None:
             games.start(self._game, 0, self.start_tiles, *self.size)
         else:
@@ -251,7 +251,7 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
         board, score, rng = check_state(state, self.size)
         batch.put(self._game, board[None])
         self._game[SCORE], self._game[RNG] = score, rng
-        self._stream = self.np_random
+        self._generator = self.np_random
         self._started = True
 
     def render(self) -> Any:

@@ -119,7 +119,7 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         self._over = np.zeros(num_envs, np.bool_)  # games that ended with the last step
         self._every = np.ones(num_envs, np.bool_)
         self._mask_keys = [f"_{key}" for key in self.info_keys]
-        self._stream: np.random.Generator | None = None  # source of the random states
+        self._generator: np.random.Generator | None = None  # has drawn the random states
         self._sampler: Word = 0  # random state of `sample_legal`
 
     def reset(
@@ -230,7 +230,7 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
 
     def _running(self) -> Words:
         """Return the games."""
-        if self._stream is None:
+        if self._generator is None:
             raise ResetNeeded("call reset() first")
         return self._games
 
@@ -265,11 +265,11 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
     def _draw_streams(self, seeds: list[int | None], mask: Flags) -> None:
         """Start the random streams of seeded games; at the first reset, of all games."""
         seeded = [int(seed) for seed in seeds if seed is not None]
-        if self.np_random is not self._stream and (self._stream is None or not seeded):
+        if self.np_random is not self._generator and (self._generator is None or not seeded):
             draws = self.np_random.integers(0, 2**64, self.num_envs + 1, dtype=np.uint64)
             self._games[RNG, mask] = draws[:-1][mask]
             self._sampler = int(draws[-1])
-        self._stream = self.np_random
+        self._generator = self.np_random
         for i in np.flatnonzero(mask):
             if seeds[i] is not None:
                 self._games[RNG, i] = seed_word(seeds[i])
