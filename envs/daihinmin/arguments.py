@@ -372,14 +372,14 @@ def check_record(game: Any) -> Game:
     """
     fault = status(game)
     if fault is Status.RANGES:
-        _explain(game)
+        _check_ranges(game)
     if fault:
         raise ValueError(f"game must be valid, got one with wrong {str(fault.name).lower()}")
     return check_type(game)
 
 
 @njit(cache=True)
-def _asks(view: Game, limits: Games) -> bool:
+def _is_asked(view: Game, limits: Games) -> bool:
     """Return True if a view is in its ranges, and its player is in turn, to play or to give."""
     own = view.viewer == -1 or view.viewer == view.turn
     if not own or view.turn < 0 or not _is_within(view, limits):
@@ -398,7 +398,7 @@ def check_fields(game: Any) -> Game:
     """
     aligned = check_type(game)
     if not _is_within(aligned, _LOW_AND_HIGH):
-        _explain(aligned)
+        _check_ranges(aligned)
     return aligned
 
 
@@ -435,13 +435,13 @@ def check_turn(view: Any, plays: bool | None = None) -> Game:
     asked = check_type(view)
     is_to_play = bool(asked["to_give"] == 0)
     check_one_of((None, True, False), plays=plays)
-    if plays not in (None, is_to_play) or not _asks(asked, _LOW_AND_HIGH):
-        _explain(asked)
-        raise ValueError(_reason(asked, plays))
+    if plays not in (None, is_to_play) or not _is_asked(asked, _LOW_AND_HIGH):
+        _check_ranges(asked)
+        raise ValueError(_why_not_asked(asked, plays))
     return asked if asked["viewer"] >= 0 else views.view(asked, int(asked["turn"]))
 
 
-def _reason(view: Game, plays: bool | None) -> str:
+def _why_not_asked(view: Game, plays: bool | None) -> str:
     """Return why a view is not that of a player who must play, give, or either."""
     viewer, turn, to_give = (int(view[name]) for name in ("viewer", "turn", "to_give"))
     if turn < 0 or view["n_out"] >= N_PLAYERS - 1:
@@ -470,7 +470,7 @@ def check_out(view: Game) -> None:
         raise ValueError(f"n_out of a game must be {n_out}, got {view['n_out']}")
 
 
-def _explain(game: Game) -> None:
+def _check_ranges(game: Game) -> None:
     """Raise ValueError if a field is out of its range."""
     for name, (low, high) in _LIMITS.items():
         if np.any(game[name] < low) or np.any(game[name] > high):

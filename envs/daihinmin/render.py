@@ -55,7 +55,7 @@ WIDTH, HEIGHT = 960, 640
 """Size of a picture in pixels."""
 
 _SUITS = "♠♥♦♣"
-_SIGN = {sign: suit for suit, sign in enumerate(_SUITS)}
+_SUIT_OF_SIGN = {sign: suit for suit, sign in enumerate(_SUITS)}
 _RANKS = {"T": "10", "-": "<3", "+": ">2"}  # others are themselves
 
 _SEATS = ((480, 488), (180, 236), (270, 30), (690, 30), (780, 236))  # top middle of each
@@ -323,11 +323,11 @@ def _write(
     """Draw text with signs of suits, by default with its middle at a point."""
     pen = _pillow().ImageDraw.Draw(image)
     parts, side = re.split(f"([{_SUITS}])", text), round(0.8 * size)
-    widths = [side if part in _SIGN else pen.textlength(part, font(size)) for part in parts]
+    widths = [side if part in _SUIT_OF_SIGN else pen.textlength(part, font(size)) for part in parts]
     x, y = at[0] - {"l": 0.0, "m": 0.5, "r": 1.0}[anchor[0]] * sum(widths), at[1]
     for part, width in zip(parts, widths, strict=True):
-        if part in _SIGN:
-            sprite = _sign(_SIGN[part], side, fill)
+        if part in _SUIT_OF_SIGN:
+            sprite = _sign_image(_SUIT_OF_SIGN[part], side, fill)
             image.paste(sprite, (round(x), round(y - side / 2)), sprite)
         else:
             pen.text((x, y), part, fill, font(size), "l" + anchor[1:])
@@ -335,7 +335,7 @@ def _write(
 
 
 @cache
-def _sign(suit: int, side: int, fill: str) -> Any:
+def _sign_image(suit: int, side: int, fill: str) -> Any:
     """Return the sign of a suit in a square; it is shared, do not write to it."""
     fine = _pillow().Image.new("RGBA", (_FINE * side, _FINE * side))
     middle = _FINE * side / 2
@@ -410,7 +410,7 @@ def _draw_suit(
 ) -> None:
     """Draw a suit's sign, or the joker's star, in a square around a point."""
     left, top = x - side / 2, y - side / 2
-    discs, *polygons = _SIGNS[suit]
+    discs, *polygons = _SHAPES[suit]
     for cx, cy, radius in discs:
         cx, cy, r = left + side * cx, top + side * cy, side * radius
         pen.ellipse((cx - r, cy - r, cx + r, cy + r), fill)
@@ -425,7 +425,7 @@ def _star() -> list[tuple[float, float]]:
 
 
 _STEM = [(0.5, 0.5), (0.68, 1.0), (0.32, 1.0)]
-_SIGNS: tuple[Any, ...] = (
+_SHAPES: tuple[Any, ...] = (
     (
         [(0.26, 0.59, 0.24), (0.74, 0.59, 0.24)],
         [(0.5, 0), (0.94, 0.46), (0.5, 0.8), (0.06, 0.46)],
