@@ -36,7 +36,7 @@ with contextlib.suppress(ImportError):
 FIRST = {
     "gw0": [
         "envs.daihinmin.env",
-        "envs.daihinmin.arguments",
+        "envs.daihinmin.records.validity",
         "agents.daihinmin.search.monte_carlo",
         "agents.daihinmin.learning.policy_gradient",
     ],

@@ -30,8 +30,8 @@ from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.agents.training.learners import LEARNERS, run_settings
 from afterstate.envs import daihinmin_v0
 from afterstate.envs.daihinmin import cards
-from afterstate.envs.daihinmin.arguments import Status, status
 from afterstate.envs.daihinmin.env import raw_env
+from afterstate.envs.daihinmin.records.validity import Status, status
 from afterstate.envs.daihinmin.rules import Game, is_legal
 from afterstate.envs.daihinmin.views import view
 from afterstate.envs.game2048.rules import afterstates, table

@@ -15,9 +15,9 @@ import numpy as np
 from pydantic import BaseModel, Field, field_validator
 
 from afterstate.envs.daihinmin import cards, plays
-from afterstate.envs.daihinmin.arguments import check_record
 from afterstate.envs.daihinmin.match import new_match, next_game, set_up
 from afterstate.envs.daihinmin.records import replay
+from afterstate.envs.daihinmin.records.validity import check_record
 from afterstate.envs.daihinmin.render import CLASSES, PLACES
 from afterstate.envs.daihinmin.rules import GAME, N_PLAYERS, Game, give, partner, play, rewind
 from afterstate.envs.daihinmin.views import legal_plays, view

@@ -326,7 +326,7 @@ class raw_env(AECEnv):  # type: ignore[misc]
         The player in turn of the game record becomes the selected agent.
 
         Raises:
-            ValueError: not such a state, or a record that is not valid (`arguments.status`); the
+            ValueError: not such a state, or a record that is not valid (`validity.status`); the
                 game is unchanged.
         """
         game = check_state(state)

@@ -50,7 +50,6 @@ import numpy as np
 import numpy.typing as npt
 from numba import int8, int64, njit, uint64, void
 
-from afterstate.envs.daihinmin.arguments import check_fields, check_view
 from afterstate.envs.daihinmin.cards import NATURALS, lowest
 from afterstate.envs.daihinmin.plays import (
     CARDS,
@@ -62,6 +61,7 @@ from afterstate.envs.daihinmin.plays import (
     SIZE,
     Numbers,
 )
+from afterstate.envs.daihinmin.records.validity import check_fields, check_view
 from afterstate.envs.daihinmin.rules import (
     GAME,
     N_PLAYERS,

@@ -16,8 +16,8 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from afterstate.envs.daihinmin import plays
-from afterstate.envs.daihinmin.arguments import check_turn
 from afterstate.envs.daihinmin.cards import N_CARDS, count, numbers
+from afterstate.envs.daihinmin.records.validity import check_turn
 from afterstate.envs.daihinmin.rules import Game, GameType, write_legal
 from afterstate.envs.messages import shown
 from afterstate.envs.words import Word, Words, check_seed, draw_below, whole

@@ -29,8 +29,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from afterstate.envs.daihinmin import cards, plays
-from afterstate.envs.daihinmin.arguments import AGENTS, check_fields, check_names
+from afterstate.envs.daihinmin.arguments import AGENTS, check_names
 from afterstate.envs.daihinmin.cards import JOKER, RANKS, numbers
+from afterstate.envs.daihinmin.records.validity import check_fields
 from afterstate.envs.daihinmin.rules import (
     N_PLAYERS,
     Game,

@@ -10,8 +10,8 @@ plays. A view holds what one player sees: it is such a record with hidden fields
 match reuses the record from game to game: see `match.py`.
 
 Kernels check nothing: a play or a player out of range, or a record with impossible numbers, reads
-and writes outside of arrays. Records from elsewhere are checked by `arguments.status`, plays by
-`is_legal`; environments and players do so by themselves.
+and writes outside of arrays. Records from elsewhere are checked by `status` of
+`records/validity.py`, plays by `is_legal`; environments and players do so by themselves.
 """
 
 from __future__ import annotations

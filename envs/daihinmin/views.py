@@ -69,7 +69,7 @@ def legal_plays(game: Game) -> list[int]:
     Raises:
         ValueError: no record of a game, or a field out of its range.
     """
-    from afterstate.envs.daihinmin.arguments import check_fields
+    from afterstate.envs.daihinmin.records.validity import check_fields
 
     legal = np.empty(N_PLAYS, np.int64)
     n_legal = write_legal(check_fields(game), legal)
@@ -260,7 +260,7 @@ def determinise(view: Game, rng: np.random.Generator) -> Game:
     Raises:
         ValueError: `view` is a whole game, a field is out of its range, or no deal agrees with it.
     """
-    from afterstate.envs.daihinmin.arguments import check_view
+    from afterstate.envs.daihinmin.records.validity import check_view
 
     games = np.empty(1, GAME)
     games[0] = check_view(view)

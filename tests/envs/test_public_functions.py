@@ -15,7 +15,7 @@ from afterstate.envs import words
 from afterstate.envs.daihinmin import arguments, cards, match, observation, plays, views
 from afterstate.envs.daihinmin import players as daihinmin_players
 from afterstate.envs.daihinmin import render as daihinmin_render
-from afterstate.envs.daihinmin.records import recording
+from afterstate.envs.daihinmin.records import recording, validity
 from afterstate.envs.daihinmin.rules import Options
 from afterstate.envs.game2048 import batch, games, render, rules
 
@@ -92,12 +92,12 @@ VALID: dict[Callable[..., Any], dict[str, Any]] = {
     arguments.check_action: {"action": 1},
     arguments.check_opening: {"options": {}},
     arguments.check_deal: {"hands": []},
-    arguments.status: {"game": _GAME},
-    arguments.check_game: {"game": _GAME},
-    arguments.check_record: {"game": _GAME},
-    arguments.check_fields: {"game": _GAME},
-    arguments.check_view: {"view": _VIEW},
-    arguments.check_turn: {"view": _VIEW, "plays": True},
+    validity.status: {"game": _GAME},
+    validity.check_game: {"game": _GAME},
+    validity.check_record: {"game": _GAME},
+    validity.check_fields: {"game": _GAME},
+    validity.check_view: {"view": _VIEW},
+    validity.check_turn: {"view": _VIEW, "plays": True},
     arguments.check_state: {"state": {}},
     daihinmin_players.actions_of: {"player": daihinmin_players.RandomPlayer(1), "view": _VIEW},
     daihinmin_players.check_player: {"player": daihinmin_players.RandomPlayer(1)},
@@ -112,7 +112,7 @@ VALID: dict[Callable[..., Any], dict[str, Any]] = {
 
 CALLED_WITH_CHECKED_VALUES = {
     *(words.check_count, words.check_text, words.check_length, words.check_one_of),
-    *(words.described, arguments.check_settings, arguments.check_order, arguments.check_out),
+    *(words.described, arguments.check_settings, arguments.check_order, validity.check_out),
     *(arguments.check_names, arguments.is_over, daihinmin_players.returned, recording.counts),
 }
 """Functions that only other checks call, with names of settings or with records they checked."""
@@ -128,7 +128,7 @@ def _functions(module: ModuleType) -> Iterator[Callable[..., Any]]:
 
 def test_all_public_functions_are_tested() -> None:
     modules = [rules, games, batch, render, words, cards, plays, match, views, observation]
-    modules += [recording, arguments, daihinmin_players, daihinmin_render]
+    modules += [recording, validity, arguments, daihinmin_players, daihinmin_render]
     public = {function for module in modules for function in _functions(module)}
     assert public == VALID.keys() | CALLED_WITH_CHECKED_VALUES
 

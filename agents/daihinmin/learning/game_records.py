@@ -15,11 +15,11 @@ import numpy.typing as npt
 from afterstate.agents import files
 from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE, play_match
 from afterstate.envs.daihinmin import cards
-from afterstate.envs.daihinmin.arguments import status
 from afterstate.envs.daihinmin.players import Player, RandomPlayer
 from afterstate.envs.daihinmin.plays import N_PLAYS, Numbers
 from afterstate.envs.daihinmin.records.recording import Entry
 from afterstate.envs.daihinmin.records.replay import FORMAT_ERRORS, dealt, read, submission
+from afterstate.envs.daihinmin.records.validity import status
 from afterstate.envs.daihinmin.rules import (
     GAME,
     N_PLAYERS,

@@ -1,1 +1,1 @@
-"""Recorded games of Daihinmin: their file format and a check against the rules."""
+"""Records of games of Daihinmin: their checks, the format of files, and a replay by the rules."""

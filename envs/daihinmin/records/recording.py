@@ -24,7 +24,8 @@ from typing import Any
 import numpy as np
 
 from afterstate.envs.daihinmin import cards, plays
-from afterstate.envs.daihinmin.arguments import check_fields, check_names
+from afterstate.envs.daihinmin.arguments import check_names
+from afterstate.envs.daihinmin.records.validity import check_fields
 from afterstate.envs.daihinmin.rules import (
     N_PLAYERS,
     Game,

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from afterstate.envs.daihinmin import cards, plays
-from afterstate.envs.daihinmin.arguments import Status, check_turn, status
 from afterstate.envs.daihinmin.match import new_match, next_game, options_of
+from afterstate.envs.daihinmin.records.validity import Status, check_turn, status
 from afterstate.envs.daihinmin.rules import (
     LAST_NUMBER,
     REFUSED,

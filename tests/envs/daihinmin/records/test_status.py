@@ -13,9 +13,15 @@ import pytest
 
 from afterstate import agents
 from afterstate.envs.daihinmin import cards, plays
-from afterstate.envs.daihinmin.arguments import Status, check_game, check_record, check_turn, status
 from afterstate.envs.daihinmin.env import raw_env
 from afterstate.envs.daihinmin.match import new_match, next_game
+from afterstate.envs.daihinmin.records.validity import (
+    Status,
+    check_game,
+    check_record,
+    check_turn,
+    status,
+)
 from afterstate.envs.daihinmin.rules import GAME, Game, Options, draw_play, give, give_card, play
 from afterstate.envs.daihinmin.views import determinise, view
 from tests.support.daihinmin.env_checks import path, refused, started
