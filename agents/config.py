@@ -61,6 +61,8 @@ Seconds = Annotated[float, _plain, Field(gt=0, le=MAX_SECONDS)]
 """A time limit, at most 11 days."""
 Positive = Annotated[float, _plain, Field(gt=0, allow_inf_nan=False)]
 NonNegative = Annotated[float, _plain, Field(ge=0, allow_inf_nan=False)]
+LEAST_TEMPERATURE = 1e-9
+"""The least divisor of scores in a softmax, which a temperature of 0 stands for."""
 Share = Annotated[float, _plain, Field(ge=0, le=1)]
 """A number from 0 to 1."""
 ShareBelow1 = Annotated[float, _plain, Field(ge=0, lt=1)]

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from numba import boolean, float64, int64, njit, types, void
 from torch import nn
 
+from afterstate.agents.config import LEAST_TEMPERATURE
 from afterstate.agents.daihinmin.afterstates.chains import (
     AFTERSTATE,
     MAX_POSITIONS,
@@ -312,7 +313,7 @@ def _rules(players: Sequence[GamePlayer], temperature: float, epsilon: float) ->
     """Return the parameters of players without networks; the policy is read only if it plays."""
     weights = find_policy(None).weights.reshape(-1) if "policy" in players else np.empty(0)
     views, plays = np.empty(1, GAME), np.empty(N_PLAYS, np.int64)
-    temperature = max(float(temperature), 1e-9)  # scores are divided by it
+    temperature = max(float(temperature), LEAST_TEMPERATURE)
     return Rules(Weights(), weights, temperature, float(epsilon), new_workspace(), views, plays)
 
 

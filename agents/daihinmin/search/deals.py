@@ -100,7 +100,7 @@ def new_deals(n: int) -> Deals:
 
 
 @njit(int64(GameType), cache=True)
-def sample_move(game: Game) -> int:
+def legal_sample_play(game: Game) -> int:
     """Return the sample client's play, the pass if its submission is illegal."""
     play = sample_play(game)
     return int(play) if is_legal(game, play) else PASS
@@ -152,7 +152,7 @@ def log_likelihoods(
             noise = parameters.noise
             out[0, player] += math.log((1 - noise) * score / total + noise / n)
             if parameters.detect_sample_clients:
-                agrees = 1.0 if CARDS[sample_move(past)] == CARDS[played] else 0.0
+                agrees = 1.0 if CARDS[legal_sample_play(past)] == CARDS[played] else 0.0
                 out[1, player] += math.log((1 - noise) * agrees + noise / n)
         play(past, played)
 

@@ -39,8 +39,8 @@ from afterstate.agents.daihinmin.search.deals import (
     ParametersType,
     add_gifts,
     draw_deals,
+    legal_sample_play,
     new_deals,
-    sample_move,
 )
 from afterstate.agents.daihinmin.values.softmax_policy import (
     Policy,
@@ -194,7 +194,7 @@ def _play_until_out(
         if game.places[player] >= 0 or game.turn < 0:
             break
         if deals.models[game.turn] and game.turn != player:
-            move = sample_move(game)
+            move = legal_sample_play(game)
         else:
             move = policy_play(game, policy, temperature, deals.workspace)
         if move == PASS:

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from afterstate.agents import nets
-from afterstate.agents.config import NonNegative, checked
+from afterstate.agents.config import LEAST_TEMPERATURE, NonNegative, checked
 from afterstate.envs.daihinmin.observation import CHANNELS, N_COLUMNS, view_mask, view_planes
 from afterstate.envs.daihinmin.players import CheckedPlayer
 from afterstate.envs.daihinmin.plays import N_PLAYS
@@ -70,10 +70,6 @@ def load(path: str | Path, device: str = "cpu") -> nn.Module:
     return nets.load(path, network, device)
 
 
-_COLDEST = 1e-9
-"""Least temperature, so that no quotient overflows."""
-
-
 class ActorAgent(CheckedPlayer):
     """A player that takes the legal action of the largest logit, or draws one by softmax.
 
@@ -108,7 +104,7 @@ class ActorAgent(CheckedPlayer):
         logits = self._logits(view)
         if self.temperature > 0:
             # The Gumbel-max trick: the largest sum is a draw by softmax.
-            ahead = (logits - logits.max()) / max(self.temperature, _COLDEST)
+            ahead = (logits - logits.max()) / max(self.temperature, LEAST_TEMPERATURE)
             logits = ahead + self._generator.gumbel(size=logits.shape)
         return int(logits.argmax())
 

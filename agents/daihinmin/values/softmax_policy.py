@@ -19,7 +19,7 @@ import numpy.typing as npt
 from numba import float64, int16, int64, njit, types, uint64, void
 
 from afterstate.agents import files
-from afterstate.agents.config import NonNegative, checked
+from afterstate.agents.config import LEAST_TEMPERATURE, NonNegative, checked
 from afterstate.agents.daihinmin.values.features import (
     MOST,
     N_CONTEXTS,
@@ -228,7 +228,7 @@ class PolicyAgent(CheckedPlayer):
         check_seed(seed)
         self.policy = find_policy(policy)
         self._weights = self.policy.weights.reshape(-1)
-        self._temperature = max(temperature, 1e-9)
+        self._temperature = max(temperature, LEAST_TEMPERATURE)
         self._generator = np.random.default_rng(seed)
         self._workspace, self._lock = new_workspace(), Lock()
 
