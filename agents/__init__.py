@@ -20,7 +20,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from afterstate.agents import factories
-from afterstate.agents.config import check_names, did_you_mean
+from afterstate.agents.config import (
+    RENAMED_OF_PLAYERS,
+    check_names,
+    current_names,
+    did_you_mean,
+)
 from afterstate.envs.messages import listed, named, shown
 from afterstate.envs.options import is_factory, name_and_pairs, settings_of
 
@@ -188,12 +193,12 @@ def make(name: str, /, **settings: Any) -> Any:
               `softmax_settings.MCSoftmaxSettings`)
             - `"alphabeta"`: alpha-beta search with a hand-made evaluation (`depth` in moves,
               `seconds` a move, weights and others: see `alphabeta.AlphaBetaSettings`)
-            - `"value-net"`: greedy, or by search, with the values of a neural network (`net`: a
+            - `"value-net"`: greedy, or by search, with the values of a neural network (`network`: a
               network or its file, by default the pretrained one; `depth`, `device` and others: see
               `ValueNetAgent`); needs torch
-            - `"policy-net"`: a neural network that imitates a stronger player (`net`, or `layers`,
-              2 or 5, of a pretrained one) or was trained by stable-baselines3 (`algorithm`, such as
-              `"maskable-ppo"`); needs torch
+            - `"policy-net"`: a neural network that imitates a stronger player (`network`, or
+              `layers`, 2 or 5, of a pretrained one) or was trained by stable-baselines3
+              (`algorithm`, such as `"maskable-ppo"`); needs torch
 
             And of Daihinmin:
 
@@ -203,12 +208,12 @@ def make(name: str, /, **settings: Any) -> Any:
             - `"daihinmin-policy"`: a learned softmax policy (`temperature`, `seed`)
             - `"daihinmin-mc"`: Monte-Carlo search (`playouts` or `seconds` a move, `seed` and
               others: see `MonteCarloAgent` and `monte_carlo.MonteCarloSettings`)
-            - `"daihinmin-rank"`: a neural network that predicts finishing places (`net`: a network
-              or its file, by default the pretrained one: see `RankAgent`); needs torch
-            - `"daihinmin-mc-rank"`: the search with that network's prior (the same, and `net`);
-              needs torch
-            - `"daihinmin-actor"`: a policy network trained by MaskablePPO (`net`, `temperature`,
-              `seed`: see `ActorAgent`); needs torch
+            - `"daihinmin-rank"`: a neural network that predicts finishing places (`network`: a
+              network or its file, by default the pretrained one: see `RankAgent`); needs torch
+            - `"daihinmin-mc-rank"`: the search with that network's prior (the same, and
+              `network`); needs torch
+            - `"daihinmin-actor"`: a policy network trained by MaskablePPO (`network`,
+              `temperature`, `seed`: see `ActorAgent`); needs torch
         **settings: those in brackets; `setting_names(name)` lists all of a player.
 
     Raises:
@@ -216,6 +221,7 @@ def make(name: str, /, **settings: Any) -> Any:
         ImportError: the player needs an extra that is not installed.
     """
     entry = _entry(name)
+    settings = current_names(settings, RENAMED_OF_PLAYERS)
     check_names(f"player {shown(name)}", settings, setting_names(name))
     with named(name), _extra_named():
         return _maker(entry)(**settings)
@@ -241,7 +247,7 @@ def load(file: str | Path) -> Any:
         advice = _suggestion(given) if Path(str(file)).suffix == ".zip" else ""
         raise ValueError(f"file must end in {', '.join(_FILES)}, got {shown(given)}{advice}")
     if Path(file).suffix == ".safetensors":
-        return make(_player_of_net(file), net=file)
+        return make(_player_of_net(file), network=file)
     if Path(file).suffix != ".w" and files.read(file, only=())[0]["kind"] == "daihinmin-policy":
         return make("daihinmin-policy", policy=file)
     return make("ntuple", network=file)
@@ -349,6 +355,6 @@ def _player_of_net(file: str | Path) -> str:
         known += networks
     raise ValueError(
         f"{file} holds a network {shown(network)}, known are {listed(known)}: make its player "
-        "yourself, such as make('value-net', net=net), or first add its class to the NETWORKS of "
-        "its module"
+        "yourself, such as make('value-net', network=net), or first add its class to the NETWORKS "
+        "of its module"
     )

@@ -314,10 +314,17 @@ def check_names(of: str, given: Iterable[str], known: Iterable[str]) -> None:
 RENAMED = {"unit": "value_scale", "mixed": "bf16", "unseen": "unvisited"}
 """Settings by their names in earlier versions, as files and result rows may still have them."""
 
+RENAMED_OF_PLAYERS = {"net": "network"}
+"""The same for the arguments of players, which files of settings may use for other things."""
 
-def current_names(settings: Mapping[str, T]) -> dict[str, T]:
-    """Return settings with the names of earlier versions replaced by those of today."""
-    return {RENAMED.get(name, name): value for name, value in settings.items()}
+
+def current_names(settings: Mapping[str, T], renamed: Mapping[str, str] = RENAMED) -> dict[str, T]:
+    """Return settings with the names of earlier versions replaced by those of today.
+
+    A setting that is given by today's name as well keeps its earlier one.
+    """
+    current = {name: renamed.get(name, name) for name in settings}
+    return {name if new in settings else new: settings[name] for name, new in current.items()}
 
 
 def did_you_mean(name: str, known: Iterable[str], also: Iterable[str] = ()) -> str:

@@ -36,7 +36,7 @@ def monte_carlo(
 
 
 def monte_carlo_with_rank_net(
-    net: nn.Module | str | Path | None = None,
+    network: nn.Module | str | Path | None = None,
     device: str | None = None,
     playouts: int | None = PLAYOUTS,
     seconds: float | None = None,
@@ -48,7 +48,7 @@ def monte_carlo_with_rank_net(
     """Return the Monte-Carlo player with the prior of a rank network.
 
     Args:
-        net: the rank network or its file, by default the pretrained one.
+        network: the rank network or its file, by default the pretrained one.
         device: the torch device of the network: see `RankAgent`.
         playouts: playouts a decision; see `MonteCarloAgent` for the rest.
         seconds: time a decision.
@@ -58,5 +58,5 @@ def monte_carlo_with_rank_net(
         **search: see `MonteCarloSettings`.
     """
     rank_net = import_module("afterstate.agents.daihinmin.values.rank_net")
-    prior = rank_net.RankAgent(net, device=device)
+    prior = rank_net.RankAgent(network, device=device)
     return monte_carlo(playouts, seconds, policy, seed, transitions, prior, **search)

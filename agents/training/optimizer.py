@@ -42,7 +42,7 @@ class Fitter:
     whole process multiplies matrices of float32 in TF32, which has 10 bits.
 
     Args:
-        net: the network; it learns in place, on its device.
+        network: the network; it learns in place, on its device.
         loss: of the network's outputs, as `float32`, and their targets.
         optimizer: `"adam"` (Kingma and Ba 2015) or `"sgd"`.
         momentum: momentum of `"sgd"`.
@@ -52,17 +52,17 @@ class Fitter:
         encode: returns the network's inputs, given those of `step`; by default they are the same.
 
     Attributes:
-        net: the network that learns.
-        played: the network that plays: the average of `net`, or `net` itself.
+        network: the network that learns.
+        played: the network that plays: the average of `network`, or `network` itself.
         n_steps: number of steps made.
 
     Raises:
-        ValueError: `net` is no network, or has no parameters to learn.
+        ValueError: `network` is no network, or has no parameters to learn.
     """
 
     def __init__(
         self,
-        net: nn.Module,
+        network: nn.Module,
         loss: Callable[[Tensor, Tensor], Tensor],
         optimizer: str = "adam",
         momentum: float = 0.9,
@@ -71,21 +71,23 @@ class Fitter:
         clip: float | None = None,
         encode: Callable[[Tensor], Tensor] | None = None,
     ) -> None:
-        if not isinstance(net, nn.Module) or next(net.parameters(), None) is None:
-            raise ValueError(f"net must be a torch.nn.Module with parameters, got {shown(net)}")
-        self.net, self.n_steps, self._loss, self._encode = net.eval(), 0, loss, encode
+        if not isinstance(network, nn.Module) or next(network.parameters(), None) is None:
+            raise ValueError(
+                f"network must be a torch.nn.Module with parameters, got {shown(network)}"
+            )
+        self.network, self.n_steps, self._loss, self._encode = network.eval(), 0, loss, encode
         self._name, self._average, self._bf16, self._clip = optimizer, average, bf16, clip
-        self.played = deepcopy(net).requires_grad_(False) if average else net
-        self._is_recorded = optimizer == "adam" and next(net.parameters()).is_cuda
+        self.played = deepcopy(network).requires_grad_(False) if average else network
+        self._is_recorded = optimizer == "adam" and next(network.parameters()).is_cuda
         self._make_step = self._new_step()
         if self._is_recorded:
             torch.set_float32_matmul_precision("high")
         if optimizer == "adam":
             self.optimizer: torch.optim.Optimizer = torch.optim.Adam(
-                net.parameters(), fused=True, capturable=self._is_recorded
+                network.parameters(), fused=True, capturable=self._is_recorded
             )
         else:
-            self.optimizer = torch.optim.SGD(net.parameters(), momentum=momentum)
+            self.optimizer = torch.optim.SGD(network.parameters(), momentum=momentum)
 
     def _new_step(self) -> Callable[[Tensor, Tensor], Tensor]:
         """Return the function that makes a step with inputs and targets."""
@@ -104,7 +106,7 @@ class Fitter:
         """
         self._set_rate(rate)
         error = self._make_step(inputs, targets)
-        if self.played is not self.net:
+        if self.played is not self.network:
             self._update_average()
         self.n_steps += 1
         return error
@@ -123,12 +125,12 @@ class Fitter:
         """Change the weights by a step, and return the loss before it."""
         encoded = inputs if self._encode is None else self._encode(inputs)
         with torch.autocast(inputs.device.type, torch.bfloat16, enabled=self._bf16):
-            outputs = self.net(encoded)
+            outputs = self.network(encoded)
         error = self._loss(outputs.float(), targets)
         self.optimizer.zero_grad()
         error.backward()
         if self._clip is not None:
-            nn.utils.clip_grad_norm_(self.net.parameters(), self._clip)
+            nn.utils.clip_grad_norm_(self.network.parameters(), self._clip)
         self.optimizer.step()
         return error.detach()
 
@@ -136,16 +138,16 @@ class Fitter:
     def _update_average(self) -> None:
         """Update the averages of weights; they move faster at first, to forget the start."""
         averages: list[Tensor] = [*self.played.parameters()]
-        weights: list[Tensor] = [*self.net.parameters()]
+        weights: list[Tensor] = [*self.network.parameters()]
         share = max(1 - self._average, 9 / (self.n_steps + 10))
         torch._foreach_lerp_(averages, weights, share)  # one kernel for all on a GPU
-        for buffer, new in zip(self.played.buffers(), self.net.buffers(), strict=True):
+        for buffer, new in zip(self.played.buffers(), self.network.buffers(), strict=True):
             buffer.copy_(new)
 
     def tensors(self) -> dict[str, Tensor]:
         """Return copies of the learning weights and the optimizer's state, by name, on the CPU."""
         state = self.optimizer.state_dict()["state"]
-        named = {f"net/{name}": value for name, value in self.net.state_dict().items()}
+        named = {f"net/{name}": value for name, value in self.network.state_dict().items()}
         for parameter, each in state.items():
             named |= {f"{parameter}/{k}": v for k, v in each.items() if isinstance(v, Tensor)}
         return {name: value.detach().cpu().contiguous() for name, value in named.items()}
@@ -172,11 +174,11 @@ class Fitter:
                     state.setdefault(int(of), {})[key] = value
             self._check(state)
             state = self._laid_out(state)
-            types = {name: (t.shape, t.dtype) for name, t in self.net.state_dict().items()}
+            types = {name: (t.shape, t.dtype) for name, t in self.network.state_dict().items()}
             if {name: (t.shape, t.dtype) for name, t in net.items()} != types:
                 raise ValueError("its weights have other shapes or types")
-            self.net.load_state_dict(net)
-            if self.played is not self.net:
+            self.network.load_state_dict(net)
+            if self.played is not self.network:
                 self.played.load_state_dict(played)
             groups = self.optimizer.state_dict()["param_groups"]
             self.optimizer.load_state_dict({"state": state, "param_groups": groups})
@@ -189,7 +191,7 @@ class Fitter:
         """Raise ValueError unless a state is one of this optimizer for these parameters."""
         if any(set(each) != _STATE[self._name] for each in state.values()):
             raise ValueError(f"the optimizer was not {self._name}")
-        shapes = dict(enumerate(weights.shape for weights in self.net.parameters()))
+        shapes = dict(enumerate(weights.shape for weights in self.network.parameters()))
         for i, each in state.items():
             for name, value in each.items():
                 shape = torch.Size() if name == "step" else shapes.get(i)
@@ -200,7 +202,7 @@ class Fitter:
 
     def _laid_out(self, state: dict[int, dict[str, Tensor]]) -> dict[int, dict[str, Tensor]]:
         """Return the state in the memory layout of its parameters, as fused steps require."""
-        weights = list(self.net.parameters())
+        weights = list(self.network.parameters())
         return {
             i: {
                 k: v if k == "step" else torch.empty_like(weights[i]).copy_(v)
@@ -221,7 +223,7 @@ class Fitter:
             OSError: the file cannot be written; an older file is not changed.
             ValueError: a tensor has NaN or inf; an older file is not changed.
         """
-        played = {} if self.played is self.net else self.played.state_dict()
+        played = {} if self.played is self.network else self.played.state_dict()
         more = {f"others/{name}": value for name, value in others.items()}
         more |= {f"played/{name}": value for name, value in played.items()}
         copies = {name: value.detach().cpu().contiguous().clone() for name, value in more.items()}
@@ -229,7 +231,7 @@ class Fitter:
         if not nets.all_finite(tensors):  # which `load` would refuse
             message = f"weights or means of gradients diverged (NaN or inf): {path} is not changed"
             raise ValueError(f"{message}; resume from it with a smaller rate, a warm_up or clip")
-        entries = {**nets.describe(self.net), "n_steps": self.n_steps, **metadata}
+        entries = {**nets.describe(self.network), "n_steps": self.n_steps, **metadata}
         nets.write(path, tensors, afterstate=json.dumps(entries))
 
     def load(self, path: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -243,7 +245,7 @@ class Fitter:
             ValueError: another file, a damaged one, or one of another network or optimizer.
         """
         metadata = nets.metadata(path)
-        nets.check_described(path, metadata, self.net)
+        nets.check_described(path, metadata, self.network)
         tensors = nets.tensors(path)
         try:
             played = _pop(tensors, "played/") or _select(tensors, "net/")
@@ -255,14 +257,14 @@ class Fitter:
 
 
 def new_fitter(
-    net: nn.Module,
+    network: nn.Module,
     loss: Callable[[Tensor, Tensor], Tensor],
     settings: Fitting,
     encode: Callable[[Tensor], Tensor] | None = None,
 ) -> Fitter:
     """Return a fitter of a network by Adam with the average, bf16 and clip of settings."""
     average, bf16, clip = settings.average, settings.bf16, settings.clip
-    return Fitter(net, loss, average=average, bf16=bf16, clip=clip, encode=encode)
+    return Fitter(network, loss, average=average, bf16=bf16, clip=clip, encode=encode)
 
 
 def _select(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

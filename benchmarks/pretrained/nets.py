@@ -104,7 +104,7 @@ def measure(file: Path, player: str, planned: Games) -> dict[str, Any]:
     """Play games and return their summaries by name."""
     results = {}
     for name, (options, n_games) in planned.items():
-        results[name] = summary(play(agents.make(player, net=file, **options), n_games))
+        results[name] = summary(play(agents.make(player, network=file, **options), n_games))
         print(f"{file.stem}, {name}: {results[name]}")
     return results
 

@@ -354,12 +354,14 @@ def test_a_file_of_a_user_network_is_loaded_if_its_class_is_registered(
     for n, module, player in [(1, value_net, "value-net"), (4, policy_net, "policy-net")]:
         net = Tiny(n)
         nets.save(net, file)
-        with pytest.raises(ValueError, match=r"'Tiny'.*CNN22.*PolicyCNN.*BaseCNN.*net=net.*NETW"):
+        with pytest.raises(
+            ValueError, match=r"'Tiny'.*CNN22.*PolicyCNN.*BaseCNN.*network=net.*NETW"
+        ):
             agents.load(file)
         with monkeypatch.context() as patched:
             patched.setitem(module.NETWORKS, "Tiny", Tiny)
             loaded = agents.find(str(file))
-        made = agents.make(player, net=net)
+        made = agents.make(player, network=net)
         assert type(loaded) is type(made)
         assert loaded.act(boards).tolist() == made.act(boards).tolist()
 
@@ -379,12 +381,16 @@ def test_neural_players_take_user_networks() -> None:
     from afterstate.agents.game2048.values import policy_net, value_net
 
     torch.manual_seed(1)
-    value = agents.make("value-net", net=value_net.CNN22(), depth=2, value_scale=10.0)
-    policy = agents.make("policy-net", net=policy_net.PolicyCNN(2))
+    value: Any = agents.make("value-net", network=value_net.CNN22(), depth=2, value_scale=10.0)
+    policy = agents.make("policy-net", network=policy_net.PolicyCNN(2))
     boards = words(random_boards(3))
     for player in (value, policy):
         actions = player.act(boards)
         assert actions.shape == (3,) and actions.dtype == np.int8
+    same: Any = agents.make("value-net", net=value.network)  # the earlier name of the setting
+    assert same.network is value.network
+    with pytest.raises(ValueError, match="has no setting 'net'"):
+        agents.make("value-net", net=value.network, network=value.network)
     with pytest.raises(ValueError, match="layers"):
         agents.make("policy-net", layers=3)
     with pytest.raises(ValueError, match=r"layer.*layers"):

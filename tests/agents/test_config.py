@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from afterstate.agents.config import (
+    RENAMED_OF_PLAYERS,
     Count,
     Share,
     current_names,
@@ -110,6 +111,13 @@ def test_a_file_may_have_earlier_names(tmp_path: Path) -> None:
         "value_scale": 2,
         "games": 3,
     }
+
+
+def test_an_earlier_name_next_to_todays_is_kept() -> None:
+    assert current_names({"net": 1}) == {"net": 1}
+    assert current_names({"net": 1, "depth": 2}, RENAMED_OF_PLAYERS) == {"network": 1, "depth": 2}
+    both = {"network": 1, "net": 2}
+    assert current_names(both, RENAMED_OF_PLAYERS) == both
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", "5", "[" * 100_000])

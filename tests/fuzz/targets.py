@@ -152,7 +152,7 @@ def _actors(folder: Path) -> list[bytes]:
 
 def _read_actor(path: Path) -> None:
     player = agents.load(path)
-    assert nets.all_finite(player.net.state_dict())
+    assert nets.all_finite(player.network.state_dict())
     _assert_legal(player)
 
 
@@ -163,7 +163,7 @@ def _value_nets(folder: Path) -> list[bytes]:
 
 def _read_value_net(path: Path) -> None:
     player = agents.load(path)
-    assert nets.all_finite(player.net.state_dict()) and player.value_scale > 0
+    assert nets.all_finite(player.network.state_dict()) and player.value_scale > 0
     _assert_legal(player)
 
 
@@ -179,7 +179,7 @@ def _rank_nets(folder: Path) -> list[bytes]:
 
 
 def _read_rank_net(path: Path) -> None:
-    assert nets.all_finite(agents.load(path).net.state_dict())
+    assert nets.all_finite(agents.load(path).network.state_dict())
 
 
 def _new_fitter() -> Fitter:

@@ -174,6 +174,11 @@ def test_only_legal_moves_have_probabilities() -> None:
     assert hint["probabilities"] == [None, 1.0, None, None]
 
 
+def test_a_policy_network_has_no_values_of_outcomes() -> None:
+    player: Any = SimpleNamespace(act=lambda _: np.array([1]), network=object())
+    assert "outcomes" not in analysis.hint(player, [1, *[0] * 15], detail=True)
+
+
 def test_networks_see_tiles_beyond_32768_downgraded() -> None:
     hint = analysis.hint(agents.make("reward"), [16, 15, *[1] * 14], detail=False)
     assert max(hint["seen"]) == 15

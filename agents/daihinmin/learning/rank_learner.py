@@ -146,23 +146,27 @@ class RankLearner:
     """A network and its optimizer.
 
     Args:
-        net: learns in place, on the device that it is on.
+        network: learns in place, on the device that it is on.
         settings: of fitting.
         seed: of the order of samples.
 
     Attributes:
-        net: the network that learns.
+        network: the network that learns.
         fitter: its optimizer and the average of its weights.
     """
 
-    def __init__(self, net: nn.Module, settings: RankSettings | None = None, seed: int = 0) -> None:
-        self.net, self.settings, self._seed = net, settings or RankSettings(), seed
+    def __init__(
+        self, network: nn.Module, settings: RankSettings | None = None, seed: int = 0
+    ) -> None:
+        self.network, self.settings, self._seed = network, settings or RankSettings(), seed
         own = self.settings
-        self.fitter = Fitter(net, cross_entropy, own.optimizer, own.momentum, own.average, own.bf16)
+        self.fitter = Fitter(
+            network, cross_entropy, own.optimizer, own.momentum, own.average, own.bf16
+        )
 
     @property
     def played(self) -> nn.Module:
-        """The network that plays: the average of `net`, or `net` itself."""
+        """The network that plays: the average of `network`, or `network` itself."""
         return self.fitter.played
 
     @property
@@ -196,13 +200,13 @@ class RankLearner:
         losses: list[Tensor] = []
         rate = self.settings.rate
         last = rate if final_rate is None else final_rate
-        self.net.train()
+        self.network.train()
         for i, rows in enumerate(self._batches(len(of.places), iterations)):
             batch = self._exchange_suits(of.part(rows))
             losses = [*losses[-99:], self._step(batch, rate + (last - rate) * i / iterations)]
             if report is not None:
                 report(1)
-        self.net.eval()
+        self.network.eval()
         return float(torch.stack(losses).mean()) if losses else float("nan")
 
     def _batches(self, n: int, iterations: int) -> Iterator[Numbers]:
@@ -217,7 +221,7 @@ class RankLearner:
 
     def _exchange_suits(self, of: Samples) -> Samples:
         """Return a batch with suits permuted, if the settings ask for it."""
-        if not self.settings.symmetries or self.net.encode == "history":
+        if not self.settings.symmetries or self.network.encode == "history":
             return of
         rng = np.random.default_rng([self._seed, self.iterations, 1])
         symmetries = rng.integers(N_SYMMETRIES, size=len(of.places))
@@ -225,9 +229,9 @@ class RankLearner:
 
     def _step(self, of: Samples, rate: float) -> Tensor:
         """Make a gradient step; return the loss."""
-        device = nets.device_of(self.net)
+        device = nets.device_of(self.network)
         targets = torch.from_numpy(of.targets).to(device)
-        planes = inputs(self.net, of.afters, of.moments).to(device)
+        planes = inputs(self.network, of.afters, of.moments).to(device)
         return self.fitter.step(planes, targets, rate)
 
     def tensors(self) -> dict[str, Tensor]:

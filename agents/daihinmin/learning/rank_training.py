@@ -286,7 +286,7 @@ class RankTraining:
         """
         path = self.out / "net.safetensors"
         metadata = nets.metadata(path)
-        nets.check_described(path, metadata, self.learner.net)
+        nets.check_described(path, metadata, self.learner.network)
         values: list[Any] = [metadata.get(name) for name in ("generation", "iterations", "seconds")]
         is_of_run = [type(value) for value in values] == [int, int, float]
         if not is_of_run or not 0 <= values[0] < 100_000 or not 0 <= values[1] < 1 << 62:
@@ -435,7 +435,7 @@ class RankTraining:
     def _samples(self, log: Log) -> Samples:
         """Return the samples of games, with the games if the network uses the history."""
         of = samples(log, self.run.learned_gifts)
-        return of if self.learner.net.encode == "history" else without_games(of)
+        return of if self.learner.network.encode == "history" else without_games(of)
 
     def _slide(self, new: Samples) -> None:
         """Add samples to the window and delete the oldest ones."""

@@ -5,7 +5,7 @@ alike. Policy-gradient algorithms train it, such as MaskablePPO in `examples/sb3
 
     net = network("ActorMLP", hidden=256)
     logits = net(planes)                          # float32[n, 2422]
-    agent = agents.make("daihinmin-actor", net="mine.safetensors")
+    agent = agents.make("daihinmin-actor", network="mine.safetensors")
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class ActorAgent(CheckedPlayer):
     """A player that takes the legal action of the largest logit, or draws one by softmax.
 
     Args:
-        net: the network or its file; by default the pretrained one.
+        network: the network or its file; by default the pretrained one.
         temperature: 0 takes the best action; otherwise the player draws actions in proportion to
             `exp(logit / temperature)`.
         seed: of the draws.
@@ -88,14 +88,14 @@ class ActorAgent(CheckedPlayer):
 
     def __init__(
         self,
-        net: nn.Module | str | Path | None = None,
+        network: nn.Module | str | Path | None = None,
         temperature: float = 0.0,
         seed: int | None = None,
         device: str | None = None,
     ) -> None:
         temperature = checked("temperature", temperature, NonNegative)
         check_seed(seed)
-        self.net = nets.load_or_move(PRETRAINED if net is None else net, load, device)
+        self.network = nets.load_or_move(PRETRAINED if network is None else network, load, device)
         self.temperature = temperature
         self._generator = np.random.default_rng(seed)
 
@@ -119,8 +119,8 @@ class ActorAgent(CheckedPlayer):
 
     def _logits(self, view: Game) -> npt.NDArray[np.float64]:
         """Return the logits of all actions, minus infinity for illegal ones."""
-        device = nets.device_of(self.net)
+        device = nets.device_of(self.network)
         planes = torch.as_tensor(view_planes(view)[None], dtype=torch.float32, device=device)
         with torch.inference_mode():
-            logits = self.net(planes)[0].cpu().numpy().astype(np.float64)
+            logits = self.network(planes)[0].cpu().numpy().astype(np.float64)
         return np.where(view_mask(view) == 1, logits, -np.inf)

@@ -282,7 +282,7 @@ class RankAgent(CheckedPlayer):
     turn returns, it decides again.
 
     Args:
-        net: the network or its file, by default the pretrained one.
+        network: the network or its file, by default the pretrained one.
         points: the values of the places, five numbers; `"classes"`: their values until the next
             class reset (see `class_values.py`); `"game"`: 5 to 1. By default the metadata of the
             file decides, or `"game"`.
@@ -299,14 +299,14 @@ class RankAgent(CheckedPlayer):
 
     def __init__(
         self,
-        net: nn.Module | str | Path | None = None,
+        network: nn.Module | str | Path | None = None,
         points: Sequence[float] | Literal["game", "classes"] | None = None,
         exchange: Literal["net", "hand"] | None = None,
         device: str | None = None,
     ) -> None:
-        net = PRETRAINED if net is None else net
-        self.net = nets.load_or_move(net, load, device)
-        own = play_settings(net) if isinstance(net, (str, Path)) else ("game", "hand")
+        network = PRETRAINED if network is None else network
+        self.network = nets.load_or_move(network, load, device)
+        own = play_settings(network) if isinstance(network, (str, Path)) else ("game", "hand")
         self._points = _checked_points(own[0] if points is None else points)
         self._exchange = _checked_exchange(own[1] if exchange is None else exchange)
 
@@ -329,7 +329,7 @@ class RankAgent(CheckedPlayer):
         games[0] = view
         players, actions = np.full(n, view["turn"]), np.full(n, view["n_actions"])
         moments = Moments(games, np.zeros(n, np.int64), players, actions)
-        return predict(self.net, afters, moments).astype(np.float64)
+        return predict(self.network, afters, moments).astype(np.float64)
 
     def _values(self, view: Game, afters: Afterstates) -> npt.NDArray[np.float64]:
         """Return the values of afterstates for the viewer."""

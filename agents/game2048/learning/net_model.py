@@ -25,7 +25,7 @@ class NetModel:
     """A value network that learns, by gradient steps on the mean squared error.
 
     Args:
-        net: maps planes `[n, 16, 4, 4]` to values `[n]`; learns in place, on its device.
+        network: maps planes `[n, 16, 4, 4]` to values `[n]`; learns in place, on its device.
         fitting: settings of the steps; `symmetric` has no effect, since the learner turns the
             boards.
         value_scale: points per 1 of the network's output.
@@ -34,10 +34,10 @@ class NetModel:
     size = (4, 4)
 
     def __init__(
-        self, net: nn.Module, fitting: Fitting | None = None, value_scale: float = 1_000.0
+        self, network: nn.Module, fitting: Fitting | None = None, value_scale: float = 1_000.0
     ) -> None:
         self._fitting, self._scale = fitting or Fitting(), value_scale
-        self._fitter = new_fitter(net, mse_loss, self._fitting, planes)
+        self._fitter = new_fitter(network, mse_loss, self._fitting, planes)
         self._player = ValueNetAgent(self._fitter.played, 1, None, value_scale, self._fitting.bf16)
 
     def estimate(self, boards: Words) -> Values:
@@ -47,15 +47,15 @@ class NetModel:
     def fit(self, afters: Words, targets: Values, n_moves: int) -> float:
         """Learn in batches of afterstates, in random order."""
         order = np.random.default_rng(n_moves).permutation(len(afters))
-        device, squares = nets.device_of(self._fitter.net), 0.0
+        device, squares = nets.device_of(self._fitter.network), 0.0
         scale, rate = self._scale, self._fitting.rate_after(n_moves)
-        self._fitter.net.train()
+        self._fitter.network.train()
         for part in np.array_split(order, -(-len(order) // self._fitting.batch)):
             scaled = torch.from_numpy(targets[part] / scale).float().to(device)
             boards = torch_rules.from_words(afters[part], device)
             loss = self._fitter.step(boards, scaled, rate)
             squares += len(part) * float(loss)
-        self._fitter.net.eval()
+        self._fitter.network.eval()
         return squares / len(order) * scale**2
 
     def player(self) -> ValueNetAgent:

@@ -54,7 +54,7 @@ from afterstate.agents.game2048.learning.td import (
 from afterstate.agents.game2048.play import Games, play
 from afterstate.agents.game2048.search.expectimax import CUTOFF, ExpectimaxAgent
 from afterstate.agents.game2048.search.expectimax_search import Search, new_search
-from afterstate.agents.game2048.values import ntuple_file
+from afterstate.agents.game2048.values import ntuple_file, ntuple_network
 from afterstate.agents.game2048.values.ntuple import NTupleAgent
 from afterstate.agents.game2048.values.ntuple_file import (
     is_by_nibbles,
@@ -62,7 +62,7 @@ from afterstate.agents.game2048.values.ntuple_file import (
     to_z_order,
     unpack_network,
 )
-from afterstate.agents.game2048.values.ntuple_network import FRACTION, Network, network
+from afterstate.agents.game2048.values.ntuple_network import FRACTION, Network
 from afterstate.agents.game2048.values.pruned import check_full
 from afterstate.agents.training.run import EVALUATION_SEED, Diverged, summary, whole_moves
 from afterstate.envs.game2048.rules import check_words
@@ -86,7 +86,7 @@ class NTupleLearner:
     """A network that learns by playing, with all that it needs to resume.
 
     Args:
-        net: the network to train, in place; by default `4x6` for the 4x4 board, all zero.
+        network: the network to train, in place; by default `4x6` for the 4x4 board, all zero.
         settings: of learning.
         seed: of the games; the first is the game that `Game2048-v0` plays from this seed.
         threads: number of threads that play in parallel. They share the weights without locks, so
@@ -103,13 +103,13 @@ class NTupleLearner:
 
     def __init__(
         self,
-        net: Network | None = None,
+        network: Network | None = None,
         settings: NTupleSettings | None = None,
         seed: int | None = None,
         threads: int = 1,
         log: Moves | None = None,
     ) -> None:
-        self.network = network() if net is None else net
+        self.network = ntuple_network.network() if network is None else network
         check_full(self.network)
         self._settings = self._checked(settings or NTupleSettings())
         self.seconds = 0.0

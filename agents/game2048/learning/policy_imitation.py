@@ -59,7 +59,7 @@ class PolicyLearner:
     """A policy network that learns from a log.
 
     Args:
-        net: maps planes `[n, 16, 4, 4]` to logits `[n, 4]`; learns in place, on its device.
+        network: maps planes `[n, 16, 4, 4]` to logits `[n, 4]`; learns in place, on its device.
         log: the moves to learn: see `play_logs.read`.
         settings: settings of learning.
         seed: seed of the random symmetries; None is 0.
@@ -74,7 +74,7 @@ class PolicyLearner:
 
     def __init__(
         self,
-        net: nn.Module,
+        network: nn.Module,
         log: play_logs.Moves,
         settings: Fitting | None = None,
         seed: int | None = None,
@@ -82,14 +82,14 @@ class PolicyLearner:
     ) -> None:
         self.settings = settings or Fitting()
         self.log, self.n_moves, self.seconds = log, 0, 0.0
-        self.fitter = new_fitter(net, self._counted_loss, self.settings, planes)
-        self._device, self._seed = nets.device_of(net), int(seed or 0)
+        self.fitter = new_fitter(network, self._counted_loss, self.settings, planes)
+        self._device, self._seed = nets.device_of(network), int(seed or 0)
         self._log_metadata = log_metadata
         # Sums of losses and of accuracies, and number of steps.
         self._sums = torch.zeros(3, dtype=torch.float64, device=self._device)
 
     @property
-    def net(self) -> nn.Module:
+    def network(self) -> nn.Module:
         """The network that plays: the average of the learning network, or that network itself."""
         return self.fitter.played
 
@@ -104,12 +104,12 @@ class PolicyLearner:
         """
         start, end = time.monotonic(), self.n_moves + n_moves
         try:
-            self.fitter.net.train()
+            self.fitter.network.train()
             while self.n_moves < end:
                 with uninterrupted():  # a move that is learned must also be counted
                     self._step()
         finally:
-            self.fitter.net.eval()
+            self.fitter.network.eval()
             self.seconds += time.monotonic() - start
         return Games(*(np.empty(0, np.int64) for _ in Games._fields))
 
@@ -160,7 +160,7 @@ class PolicyLearner:
         if self._log_metadata is not None:
             metadata["log_about"] = self._log_metadata
         self.fitter.save(path, {}, **metadata)
-        nets.save(self.net, Path(path).with_name("net.safetensors"), **metadata)
+        nets.save(self.network, Path(path).with_name("net.safetensors"), **metadata)
 
     def resume(self, path: str | Path) -> None:
         """Continue from a file of `save`.

@@ -426,7 +426,7 @@ class PolicyRun(_NeuralRun):
         """Return the metrics of learning and the `summary` of the games."""
         from afterstate.agents.game2048.learning.policy_imitation import evaluate
 
-        plies = {f"{ply}-ply": evaluate(learner.net, n) for ply, n in games.items()}
+        plies = {f"{ply}-ply": evaluate(learner.network, n) for ply, n in games.items()}
         return {**learner.metrics(), **plies}
 
 

@@ -36,18 +36,18 @@ class TableModel:
     """An N-tuple network that learns, by temporal coherence or temporal differences.
 
     Args:
-        net: learns in place; not a pruned one.
+        network: learns in place; not a pruned one.
         rule: `"tc"` or `"td"`: see `td.py`.
         rate: step size; by default 1 of TC and 0.1 of TD.
     """
 
-    def __init__(self, net: Network, rule: str = "tc", rate: float | None = None) -> None:
+    def __init__(self, network: Network, rule: str = "tc", rate: float | None = None) -> None:
         if rule not in DEFAULT_RATES:
             raise ValueError(f"rule must be one of {listed(DEFAULT_RATES)}, got {shown(rule)}")
         rate = checked("rate", DEFAULT_RATES[rule] if rate is None else rate, Rate)
-        check_full(net)
-        self.network, self.size = net, net.size
-        sums = np.zeros(2 * net.weights.size if rule == "tc" else 0, np.float32)
+        check_full(network)
+        self.network, self.size = network, network.size
+        sums = np.zeros(2 * network.weights.size if rule == "tc" else 0, np.float32)
         self._update = Update(
             sums, np.float32(rate), np.float32(0), False, np.float32(0), TOWARD_RANDOM
         )

@@ -130,7 +130,7 @@ class ValueLearner:
     """A value network that learns in self-play.
 
     Args:
-        net: maps planes `[n, 16, 4, 4]` to values `[n]`; learns in place, on its device.
+        network: maps planes `[n, 16, 4, 4]` to values `[n]`; learns in place, on its device.
         settings: settings of learning.
         seed: seed of the games; None is 0.
         log: play log for `jump`: see `play_logs.read`.
@@ -144,7 +144,7 @@ class ValueLearner:
 
     def __init__(
         self,
-        net: nn.Module,
+        network: nn.Module,
         settings: ValueSettings | None = None,
         seed: int | None = None,
         log: play_logs.Moves | None = None,
@@ -152,9 +152,9 @@ class ValueLearner:
         self.settings = settings = settings or ValueSettings()
         if settings.jump and log is None:
             raise ValueError(f"jump must be 0 without a log, got {shown(settings.jump)}")
-        self.fitter = new_fitter(net, mse_loss, settings, planes)
+        self.fitter = new_fitter(network, mse_loss, settings, planes)
         self.n_moves, self.n_games, self.seconds = 0, 0, 0.0
-        self._device, self._seed = nets.device_of(net), int(seed or 0)
+        self._device, self._seed = nets.device_of(network), int(seed or 0)
         self._chance = torch.Generator(self._device).manual_seed(self._seed % 2**63)
         self._log, self._rng = log, np.random.default_rng(self._seed)
         self._moves = Recorded(afterstates)
@@ -169,7 +169,7 @@ class ValueLearner:
         self._loss, self._n_steps = torch.zeros((), device=self._device), 0
 
     @property
-    def net(self) -> nn.Module:
+    def network(self) -> nn.Module:
         """The network that plays: the average of the learning network, or that network itself."""
         return self.fitter.played
 
@@ -234,7 +234,7 @@ class ValueLearner:
         """Return reward plus value of the moves, `float32[n, 4]`, in points."""
         values = torch.full(afters.shape, -torch.inf, device=afters.device)
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self.settings.bf16):
-            outputs = evaluate(self.net, afters[legal])
+            outputs = evaluate(self.network, afters[legal])
         values[legal] = rewards[legal] + self.settings.value_scale * outputs
         return values
 
@@ -270,13 +270,13 @@ class ValueLearner:
         full = (torch.cat((each, each[: -len(each) % size])) for each in (afters, targets))
         parts = (each.split(size) for each in full)
         rate = self.settings.rate_after(self.n_moves)
-        self.fitter.net.train()
+        self.fitter.network.train()
         try:
             for part, target in zip(*parts, strict=True):
                 self._loss += self.fitter.step(part, target, rate)
                 self._n_steps += 1
         finally:
-            self.fitter.net.eval()
+            self.fitter.network.eval()
 
     def _begin_again(self, games: _GameBatch, over: Tensor) -> tuple[_GameBatch, Tensor]:
         """Replace the games that are over by new or restarted ones.
@@ -333,7 +333,7 @@ class ValueLearner:
             others["history"] = self._history.used(self._games)
         numpy_state = {"drawn": self._rng.bit_generator.state}
         self.fitter.save(path, others, **metadata, **numpy_state)
-        nets.save(self.net, Path(path).with_name("net.safetensors"), **metadata)
+        nets.save(self.network, Path(path).with_name("net.safetensors"), **metadata)
 
     def resume(self, path: str | Path) -> None:
         """Continue from a file of `save`.
@@ -392,6 +392,6 @@ def evaluation(learner: ValueLearner, games: dict[int, int]) -> dict[str, Any]:
     scale, bf16 = learner.settings.value_scale, learner.settings.bf16
     row = {}
     for depth, n_games in games.items():
-        player = ValueNetAgent(learner.net, depth, None, scale, bf16)
+        player = ValueNetAgent(learner.network, depth, None, scale, bf16)
         row[f"{depth}-ply"] = summary(play(player, n_games, EVALUATION_SEED))
     return row

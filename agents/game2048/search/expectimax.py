@@ -83,7 +83,7 @@ class ExpectimaxAgent(Agent):
     """Plays the best move of an expectimax search; one search at a time.
 
     Args:
-        net: values the afterstates at the end of the search.
+        network: values the afterstates at the end of the search.
         depth: of the search in moves of the player, in 1..12; by default 3. With a limit it is the
             largest depth, by default 12.
         seconds: limit of time for each move, for iterative deepening; the moves that an unfinished
@@ -106,7 +106,7 @@ class ExpectimaxAgent(Agent):
 
     def __init__(
         self,
-        net: Network,
+        network: Network,
         depth: int | None = None,
         seconds: float | None = None,
         nodes: int | None = None,
@@ -122,8 +122,8 @@ class ExpectimaxAgent(Agent):
             raise ValueError(f"depth must be an integer in 1..{MAX_DEPTH}, got {shown(depth)}")
         if not 0 <= (-1 if whole(table_bits) is None else table_bits) <= 28:
             raise ValueError(f"table_bits must be an integer in 0..28, got {shown(table_bits)}")
-        check_network(net)
-        self.network, self.depth = net, int(depth)
+        check_network(network)
+        self.network, self.depth = network, int(depth)
         self.seconds = checked("seconds", seconds, Seconds | None)
         self.nodes = checked("nodes", nodes, Nodes | None)
         if cutoff is None and not is_limited:
@@ -133,7 +133,7 @@ class ExpectimaxAgent(Agent):
         self.threads = checked("threads", threads, Threads)
         if nodes is not None and threads > 1:
             raise ValueError(f"threads must be 1 with a limit of nodes, got {threads}")
-        self.table_bits, self.size = int(table_bits), net.size
+        self.table_bits, self.size = int(table_bits), network.size
         self._search = new_search(self.cutoff or 0.0, self.table_bits, self.extend)
         self._searches = sharing_table(self._search, self.threads)
         self._deepening = self._steps() if is_limited else np.empty((0, 2))

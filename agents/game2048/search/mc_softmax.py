@@ -110,24 +110,26 @@ class MCSoftmaxAgent(Agent):
     """Plays the best move of a Monte-Carlo Softmax search.
 
     Args:
-        net: the value function: an N-tuple network, with which the whole search is compiled, or any
-            object with `estimate`, which gets the afterstates of a batch of boards.
+        network: the value function: an N-tuple network, with which the whole search is compiled, or
+            any object with `estimate`, which gets the afterstates of a batch of boards.
         settings: of the search.
 
     Several threads may search with one player, each in its own trees.
     """
 
-    def __init__(self, net: Network | Estimator, settings: MCSoftmaxSettings | None = None) -> None:
-        if isinstance(net, Network):
-            check_network(net)
-        self._net, self._settings = net, settings or MCSoftmaxSettings()
-        self.size = net.size[0], net.size[1]
+    def __init__(
+        self, network: Network | Estimator, settings: MCSoftmaxSettings | None = None
+    ) -> None:
+        if isinstance(network, Network):
+            check_network(network)
+        self._network, self._settings = network, settings or MCSoftmaxSettings()
+        self.size = network.size[0], network.size[1]
         self._spare: list[Trees] = []  # the trees of the last search, while no search uses them
 
     @property
     def network(self) -> Network | Estimator:
         """The value function."""
-        return self._net
+        return self._network
 
     @property
     def settings(self) -> MCSoftmaxSettings:
@@ -248,16 +250,16 @@ class MCSoftmaxAgent(Agent):
         places[places < 0] = np.flatnonzero(~taken)[: np.count_nonzero(places < 0)]
         return places
 
-    def _search_tables(self, net: Network, trees: Trees, batch: BoardBatch) -> None:
+    def _search_tables(self, network: Network, trees: Trees, batch: BoardBatch) -> None:
         """Search with the values of an N-tuple network.
 
         Raises:
             FloatingPointError: values are NaN or inf.
         """
-        if not softmax_search.search(net, trees, batch):
+        if not softmax_search.search(network, trees, batch):
             raise FloatingPointError("values of some boards are NaN or inf")
 
-    def _search_in_batches(self, net: Estimator, trees: Trees, batch: BoardBatch) -> None:
+    def _search_in_batches(self, network: Estimator, trees: Trees, batch: BoardBatch) -> None:
         """Search with the values of any value function, evaluated in batches.
 
         Raises:
@@ -271,7 +273,7 @@ class MCSoftmaxAgent(Agent):
             n, n_afters = softmax_search.collect(trees, batch, leaves, waiting)
             if n == 0:
                 break
-            values = _evaluate(net, waiting.afters[:n_afters].copy())
+            values = _evaluate(network, waiting.afters[:n_afters].copy())
             softmax_search.assign(trees, waiting, n, values)
         softmax_search.end(trees, batch)
 

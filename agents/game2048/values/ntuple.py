@@ -343,10 +343,10 @@ def _finish(net: Network, records: Words, n_moves: Indices) -> None:
 class NTupleAgent(Agent):
     """Plays the move with the largest reward plus value of the afterstate (1-ply, greedy)."""
 
-    def __init__(self, net: Network) -> None:
-        check_network(net)
-        self.network = net
-        self.size = net.size
+    def __init__(self, network: Network) -> None:
+        check_network(network)
+        self.network = network
+        self.size = network.size
 
     def _act(self, boards: Words) -> npt.NDArray[np.int8]:
         actions = np.empty(len(boards), np.int8)

@@ -7,7 +7,7 @@ networks about the same number of parameters.
 
     net = network("PolicyCNN", layers=5)
     logits = net(planes(boards))                 # float32[n, 4]: up, right, down, left
-    agents.make("policy-net", net="mine.safetensors").act(words)
+    agents.make("policy-net", network="mine.safetensors").act(words)
 """
 
 from __future__ import annotations
@@ -154,8 +154,8 @@ class PolicyNetAgent(Agent):
     """Plays the legal move that is the most probable by a policy network.
 
     Args:
-        net: a network that maps planes `[n, 16, 4, 4]` to logits `[n, 4]`, or its file; by default
-            a pretrained one.
+        network: a network that maps planes `[n, 16, 4, 4]` to logits `[n, 4]`, or its file; by
+            default a pretrained one.
         layers: of the pretrained network that imitates a stronger player, 2 or 5 (default).
         algorithm: of stable-baselines3 that trained the pretrained network, a name of `BASELINES`;
             by default none.
@@ -169,30 +169,30 @@ class PolicyNetAgent(Agent):
 
     def __init__(
         self,
-        net: nn.Module | str | Path | None = None,
+        network: nn.Module | str | Path | None = None,
         layers: int | None = None,
         device: str | None = None,
         algorithm: str | None = None,
     ) -> None:
-        given = [each for each in (net, layers, algorithm) if each is not None]
+        given = [each for each in (network, layers, algorithm) if each is not None]
         if len(given) > 1:
-            raise ValueError("give only one of net, layers and algorithm")
+            raise ValueError("give only one of network, layers and algorithm")
         check_one_of((None, *PRETRAINED), layers=layers)
         check_one_of((None, *BASELINES), algorithm=algorithm)
         pretrained = PRETRAINED[layers or 5] if algorithm is None else BASELINES[algorithm]
-        if net is None and not pretrained.exists():
+        if network is None and not pretrained.exists():
             raise NotInWheelError(
                 f"{pretrained.name} is not in the wheel: save it from {REPOSITORY} to "
-                f"{pretrained.parent}, or give its path as net"
+                f"{pretrained.parent}, or give its path as network"
             )
-        self.net = nets.load_or_move(pretrained if net is None else net, load, device)
+        self.network = nets.load_or_move(pretrained if network is None else network, load, device)
 
     def probabilities(self, boards: Words) -> npt.NDArray[np.float32]:
         """Return the probabilities of up, right, down and left for board words, `float32[n, 4]`."""
         words = torch_rules.from_words(check_words(boards, *self.size).reshape(-1))
-        return np.asarray(probabilities(self.net, words).cpu().numpy())
+        return np.asarray(probabilities(self.network, words).cpu().numpy())
 
     def _act(self, boards: Words) -> npt.NDArray[np.int8]:
-        device = nets.device_of(self.net)
-        best = best_moves(self.net, torch_rules.from_words(boards, device))
+        device = nets.device_of(self.network)
+        best = best_moves(self.network, torch_rules.from_words(boards, device))
         return np.asarray(best.to(torch.int8).cpu().numpy())

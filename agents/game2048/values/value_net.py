@@ -7,7 +7,7 @@ padding and three dense layers follow.
 
     net = network("CNN22")
     values = net(planes(torch_rules.start((8,), generator)))     # float32[8]
-    agents.make("value-net", net="mine.safetensors", depth=2).act(words)
+    agents.make("value-net", network="mine.safetensors", depth=2).act(words)
 """
 
 from __future__ import annotations
@@ -189,8 +189,8 @@ class ValueNetAgent(Agent):
     equal afterstates merged, so that the network evaluates thousands at a time.
 
     Args:
-        net: a network that maps planes `[n, 16, 4, 4]` to values `[n]`, or its file; by default the
-            pretrained one.
+        network: a network that maps planes `[n, 16, 4, 4]` to values `[n]`, or its file; by default
+            the pretrained one.
         depth: of the search in moves of the player, 1 (greedy) to 3.
         device: of the network, such as `"cuda"`; by default its own, and the CPU for a file.
         value_scale: points for each 1 of the network's output; by default that of its file, or 1.
@@ -206,7 +206,7 @@ class ValueNetAgent(Agent):
 
     def __init__(
         self,
-        net: nn.Module | str | Path | None = None,
+        network: nn.Module | str | Path | None = None,
         depth: int = 1,
         device: str | None = None,
         value_scale: float | None = None,
@@ -215,16 +215,16 @@ class ValueNetAgent(Agent):
     ) -> None:
         if not 1 <= (whole(depth) or 0) <= MAX_DEPTH:
             raise ValueError(f"depth must be an integer in 1..{MAX_DEPTH}, got {shown(depth)}")
-        net = PRETRAINED if net is None else net
+        network = PRETRAINED if network is None else network
         if value_scale is None:
-            value_scale = scale_of(net) if isinstance(net, (str, Path)) else 1.0
+            value_scale = scale_of(network) if isinstance(network, (str, Path)) else 1.0
         value_scale = checked("value_scale", value_scale, Positive)
         for name, flag in (("bf16", bf16), ("symmetric", symmetric)):
             if not isinstance(flag, bool):
                 raise ValueError(f"{name} must be True or False, got {shown(flag)}")
         self.depth, self.value_scale = int(depth), value_scale
         self._bf16, self._symmetric = bf16, symmetric
-        self.net = nets.load_or_move(net, load, device)
+        self.network = nets.load_or_move(network, load, device)
 
     def evaluate(self, boards: Any) -> npt.NDArray[np.float64]:
         """Return the values of the moves up, right, down and left of board words `uint64[...]`.
@@ -238,7 +238,7 @@ class ValueNetAgent(Agent):
 
     def estimate(self, boards: Any) -> npt.NDArray[np.float64]:
         """Return the network's values of afterstates `uint64[...]` in points, `float64[...]`."""
-        array, device = check_words(boards, *self.size), nets.device_of(self.net)
+        array, device = check_words(boards, *self.size), nets.device_of(self.network)
         words = torch_rules.from_words(array.reshape(-1), device)
         with torch.autocast(device.type, torch.bfloat16, enabled=self._bf16):
             values = self._network_values(words)
@@ -250,7 +250,7 @@ class ValueNetAgent(Agent):
 
     def _values(self, boards: Words) -> Tensor:
         """Return the values of the moves of board words, `float32[n, 4]`."""
-        device = nets.device_of(self.net)
+        device = nets.device_of(self.network)
         with torch.autocast(device.type, torch.bfloat16, enabled=self._bf16):
             return self._move_values(torch_rules.from_words(boards, device), self.depth)
 
@@ -273,10 +273,10 @@ class ValueNetAgent(Agent):
     def _network_values(self, afters: Tensor) -> Tensor:
         """Return the network's values of afterstates in points, `float32[n]`."""
         if not self._symmetric:
-            return self._in_points(evaluate(self.net, afters))
+            return self._in_points(evaluate(self.network, afters))
         symmetry = torch.arange(8, device=afters.device).repeat_interleave(len(afters))
         images = torch_rules.symmetric(afters.repeat(8), symmetry)
-        return self._in_points(evaluate(self.net, images)).view(8, -1).mean(0)
+        return self._in_points(evaluate(self.network, images)).view(8, -1).mean(0)
 
     def _in_points(self, outputs: Tensor) -> Tensor:
         """Return outputs of the network in points, at most `MAX_VALUE` on either side.

@@ -142,7 +142,7 @@ def evaluation(player: Any) -> Evaluate | None:
     """Return the function by which a player values moves; None for one without values."""
     if hasattr(player, "evaluate"):
         return lambda boards: player.evaluate(np.concatenate([word(each) for each in boards]))
-    if hasattr(player, "network"):
+    if _has_table(player):
         from afterstate.agents.game2048.values import ntuple
 
         return lambda boards: _one_ply(boards, lambda words: ntuple.estimate(player.network, words))
@@ -183,13 +183,18 @@ def _details(player: Any, board: list[int], action: int) -> Json:
 def _shallow(player: Any) -> Any:
     """Return a player of the same kind that searches at most two moves deep."""
     from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
+
+    if _has_table(player):
+        depth = getattr(player, "depth", 2 if hasattr(player, "grow") else 1)
+        return ExpectimaxAgent(player.network, max(1, min(2, depth - 1)))
+    return player
+
+
+def _has_table(player: Any) -> bool:
+    """Return True for a player by an N-tuple network; others may have networks of torch."""
     from afterstate.agents.game2048.values.ntuple_network import Network
 
-    network = getattr(player, "network", None)
-    if isinstance(network, Network):
-        depth = getattr(player, "depth", 2 if hasattr(player, "grow") else 1)
-        return ExpectimaxAgent(network, max(1, min(2, depth - 1)))
-    return player
+    return isinstance(getattr(player, "network", None), Network)
 
 
 def _best(values: Any) -> list[float]:

@@ -295,7 +295,7 @@ def play_sets(seated: Sequence[nn.Module | str], n_sets: int, seed: int, n_games
     logs = []
     for match_seed in np.random.default_rng(seed).integers(0, 2**63, n_sets).tolist():
         players = [
-            find_player(each, match_seed + i) if isinstance(each, str) else RankAgent(net=each)
+            find_player(each, match_seed + i) if isinstance(each, str) else RankAgent(network=each)
             for i, each in enumerate(seated)
         ]
         logs.append(play_log(players, n_games, match_seed))

@@ -185,7 +185,7 @@ def test_without_an_average_the_network_itself_plays() -> None:
     net = Line()
     assert Fitter(net, mse_loss).played is net
     averaged = Fitter(net, mse_loss, average=0.5)
-    assert averaged.net is net
+    assert averaged.network is net
     assert averaged.played is not net
 
 
@@ -272,7 +272,9 @@ def test_learning_from_a_checkpoint_equals_uninterrupted_learning(
     assert second.n_steps == n_steps
     make_steps(second, 3)
     assert_same(whole, second)
-    assert (weights_of(second.net) != weights_of(second.played)).any() == ("average" in settings)
+    assert (weights_of(second.network) != weights_of(second.played)).any() == (
+        "average" in settings
+    )
 
 
 def test_weights_in_channels_last_learn_on_from_a_checkpoint(path: Path) -> None:
@@ -317,18 +319,18 @@ def test_an_average_that_is_turned_on_later_begins_with_the_network(path: Path) 
     make_steps(fitter, 3)
     fitter.save(path, {})
     other.load(path)
-    np.testing.assert_array_equal(weights_of(other.played), weights_of(fitter.net))
-    assert other.played is not other.net
+    np.testing.assert_array_equal(weights_of(other.played), weights_of(fitter.network))
+    assert other.played is not other.network
 
 
 @pytest.mark.parametrize("net", [Line(3), Line(2, more=1), Other(2)], ids=["size", "more", "name"])
 def test_the_file_of_another_network_is_refused(path: Path, net: nn.Module) -> None:
     Fitter(net, mse_loss).save(path, {})
     fitter = Fitter(Line(), mse_loss)
-    before = weights_of(fitter.net)
+    before = weights_of(fitter.network)
     with pytest.raises(ValueError, match="must hold the network"):
         fitter.load(path)
-    np.testing.assert_array_equal(weights_of(fitter.net), before)
+    np.testing.assert_array_equal(weights_of(fitter.network), before)
 
 
 @pytest.mark.parametrize("names", [("adam", "sgd"), ("sgd", "adam")])
@@ -336,10 +338,10 @@ def test_the_file_of_another_optimizer_is_refused(path: Path, names: tuple[str, 
     fitter, other = (Fitter(Line(), mse_loss, optimizer=name) for name in names)
     make_steps(fitter, 1)
     fitter.save(path, {})
-    before = weights_of(other.net)
+    before = weights_of(other.network)
     with pytest.raises(ValueError, match="optimizer"):
         other.load(path)
-    np.testing.assert_array_equal(weights_of(other.net), before)
+    np.testing.assert_array_equal(weights_of(other.network), before)
 
 
 class Trap:
@@ -463,7 +465,7 @@ def test_nan_and_inf_are_not_saved(path: Path, part: str) -> None:
     fitter.save(path, {})
     before, others = path.read_bytes(), {"table": torch.zeros(2)}
     if part == "weights":
-        next(fitter.net.parameters()).data[0] = float("nan")
+        next(fitter.network.parameters()).data[0] = float("nan")
     elif part == "optimizer":
         fitter.step(torch.eye(2), torch.tensor([1e22, 1e22]), 0.01)
         assert not fitter.tensors()["0/exp_avg_sq"].isfinite().any()
@@ -471,7 +473,7 @@ def test_nan_and_inf_are_not_saved(path: Path, part: str) -> None:
         next(fitter.played.parameters()).data[0] = float("inf")
     else:
         others["table"][1] = float("nan")
-    assert np.isfinite(weights_of(fitter.net)).all() == (part != "weights")
+    assert np.isfinite(weights_of(fitter.network)).all() == (part != "weights")
     with pytest.raises(ValueError, match="NaN or inf"):
         fitter.save(path, others)
     assert path.read_bytes() == before
@@ -479,5 +481,7 @@ def test_nan_and_inf_are_not_saved(path: Path, part: str) -> None:
 
 @pytest.mark.parametrize("net", [1, "net.safetensors", None, nn.Flatten()])
 def test_only_a_network_with_parameters_learns(net: Any) -> None:
-    with pytest.raises(ValueError, match=r"net must be a torch\.nn\.Module with parameters, got"):
+    with pytest.raises(
+        ValueError, match=r"network must be a torch\.nn\.Module with parameters, got"
+    ):
         Fitter(net, mse_loss)

@@ -59,13 +59,13 @@ def learner(device: str, average: float = 0.0, bf16: bool = False) -> Fitter:
 
 def make_steps(fitter: Fitter, n: int) -> list[Tensor]:
     """Return the weights that play after each of `n` steps, with 6 and 7 inputs by turns."""
-    device, weights = next(fitter.net.parameters()).device, []
+    device, weights = next(fitter.network.parameters()).device, []
     for _ in range(n):
         generator = torch.Generator().manual_seed(fitter.n_steps)
         inputs = torch.randn(6 + fitter.n_steps % 2, 3, generator=generator).to(device)
-        fitter.net.train()
+        fitter.network.train()
         fitter.step(inputs, inputs.sum(1, keepdim=True), 0.1 / (fitter.n_steps + 1))
-        fitter.net.eval()
+        fitter.network.eval()
         state = fitter.played.state_dict().values()
         weights.append(torch.cat([each.detach().cpu().double().flatten() for each in state]))
     return weights

@@ -106,7 +106,7 @@ def test_a_policy_network_is_published_with_its_training(
         "log": {**LOG, "players": [{**one, "player": player} for one, player in each]},
     }
     assert nets.metadata(file) == facts
-    result = summary(play(agents.make("policy-net", net=file), 3))
+    result = summary(play(agents.make("policy-net", network=file), 3))
     expected = {**facts, "1-ply": result, "bits": 16, "machine": metadata["machine"]}
     assert metadata == expected
     assert all(t.dtype == torch.float16 for t in safetensors.torch.load_file(file).values())

@@ -52,7 +52,7 @@ def late_log(n: int = 40, seed: int = 1) -> play_logs.Moves:
 
 def state(learner: ValueLearner) -> dict[str, Any]:
     """Return the whole state of a learner, to be compared."""
-    played = {f"played/{name}": t for name, t in learner.net.state_dict().items()}
+    played = {f"played/{name}": t for name, t in learner.network.state_dict().items()}
     tensors = {**learner.fitter.tensors(), **played, **learner._games._asdict()}
     tensors["chance"] = learner._chance.get_state()
     if learner._history is not None:

@@ -288,7 +288,7 @@ def test_without_averaging_the_network_itself_plays() -> None:
     assert RankLearner(net).played is net
     averaged = RankLearner(net, RankSettings(average=0.9))
     assert averaged.played is not net
-    assert averaged.net is net
+    assert averaged.network is net
 
 
 @pytest.mark.slow
@@ -328,8 +328,8 @@ def test_resumed_learning_equals_learning_without_a_break(settings: RankSettings
     second.resume(played, first.tensors(), first.iterations)
     second.fit(of, 5)
     assert second.iterations == whole.iterations == 10
-    for name, weights in whole.net.state_dict().items():
-        assert torch.equal(weights, second.net.state_dict()[name])
+    for name, weights in whole.network.state_dict().items():
+        assert torch.equal(weights, second.network.state_dict()[name])
         assert torch.equal(whole.played.state_dict()[name], second.played.state_dict()[name])
 
 

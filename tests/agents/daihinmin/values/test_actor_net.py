@@ -104,9 +104,9 @@ def test_actions_are_drawn_by_their_probabilities() -> None:
 def test_players_are_made_by_name_and_from_files(tmp_path: Path) -> None:
     net, file = actor_net.network("ActorMLP", hidden=4), tmp_path / "actor.safetensors"
     nets.save(net, file)
-    for player in (agents.load(file), agents.make("daihinmin-actor", net=net, temperature=0.5)):
+    for player in (agents.load(file), agents.make("daihinmin-actor", network=net, temperature=0.5)):
         assert isinstance(player, ActorAgent)
     assert nets.metadata(actor_net.PRETRAINED)["network"] == "ActorMLP"
     assert isinstance(agents.make("daihinmin-actor"), ActorAgent)
     with pytest.raises(ValueError, match="temperature"):
-        agents.make("daihinmin-actor", net=net, temperature=-1)
+        agents.make("daihinmin-actor", network=net, temperature=-1)

@@ -451,14 +451,14 @@ def test_an_unknown_device_is_refused(tmp_path: Path, device: str) -> None:
 
 def test_a_network_stays_on_its_device() -> None:
     net = network("BaseCNN", channels=1).to("meta")
-    assert next(RankAgent(net).net.parameters()).device.type == "meta"
-    player: Any = agents.make("daihinmin-mc-rank", net=net, playouts=1)
-    assert next(player.prior.net.parameters()).device.type == "meta"
+    assert next(RankAgent(net).network.parameters()).device.type == "meta"
+    player: Any = agents.make("daihinmin-mc-rank", network=net, playouts=1)
+    assert next(player.prior.network.parameters()).device.type == "meta"
 
 
 def test_a_net_that_is_no_network_is_refused() -> None:
     with pytest.raises(ValueError, match="network"):
-        agents.make("daihinmin-rank", net=5)
+        agents.make("daihinmin-rank", network=5)
 
 
 @pytest.mark.parametrize(
@@ -479,8 +479,8 @@ def test_wrong_settings_are_refused(settings: dict[str, Any], match: str) -> Non
 
 def test_the_player_is_made_by_name_from_a_file(tmp_path: Path) -> None:
     nets.save(seeded("FCNN", hidden=2), tmp_path / "net.safetensors")
-    agent = agents.make("daihinmin-rank", net=tmp_path / "net.safetensors", points="classes")
+    agent = agents.make("daihinmin-rank", network=tmp_path / "net.safetensors", points="classes")
     assert isinstance(agent, RankAgent)
     assert agent.choose(view(position(*LOOSE), 0)) > 0
     with pytest.raises(FileNotFoundError):
-        agents.make("daihinmin-rank", net=tmp_path / "missing.safetensors")
+        agents.make("daihinmin-rank", network=tmp_path / "missing.safetensors")

@@ -77,7 +77,7 @@ def assert_same(one: PolicyLearner, other: PolicyLearner) -> None:
     assert one.fitter.n_steps == other.fitter.n_steps
     for first, second in (
         (one.fitter.tensors(), other.fitter.tensors()),
-        (one.net.state_dict(), other.net.state_dict()),
+        (one.network.state_dict(), other.network.state_dict()),
     ):
         assert first.keys() == second.keys()
         assert all(torch.equal(first[name], second[name]) for name in first)
@@ -285,7 +285,7 @@ def test_it_learns_the_moves_of_a_player(monkeypatch: pytest.MonkeyPatch, device
     first = learner.metrics()
     assert first["loss"] > 1.37
     assert first["accuracy"] < 0.29
-    assert evaluate(learner.net, 1)["n_games"] == 1  # an evaluation does not change the learner
+    assert evaluate(learner.network, 1)["n_games"] == 1  # an evaluation does not change the learner
     learner.play(9_000)
     learner.metrics()
     learner.play(2_000)
@@ -293,7 +293,7 @@ def test_it_learns_the_moves_of_a_player(monkeypatch: pytest.MonkeyPatch, device
     assert last["loss"] < first["loss"] - 0.08
     assert last["accuracy"] > first["accuracy"] + 0.04
     others = reward_log(40, 1_000, 25)
-    probabilities = PolicyNetAgent(learner.net, device=device).probabilities(others["board"])
+    probabilities = PolicyNetAgent(learner.network, device=device).probabilities(others["board"])
     assert -np.log(probabilities[np.arange(1_000), others["action"]]).mean() < 1.3
     assert (probabilities.argmax(1) == others["action"]).mean() > 0.32
     assert next(net.parameters()).device.type == device
@@ -317,7 +317,7 @@ def test_a_short_log_is_memorized(settings: dict[str, Any]) -> None:
     learner.metrics()
     learner.play(54)
     assert learner.metrics()["loss"] < 0.2
-    actions = PolicyNetAgent(learner.net).act(log["board"])
+    actions = PolicyNetAgent(learner.network).act(log["board"])
     assert (actions == log["action"]).mean() > 0.95
 
 
@@ -394,8 +394,10 @@ def test_the_network_that_plays_is_saved_next_to_the_learner(path: Path) -> None
     learner.save(path)
     file, boards = path.with_name("net.safetensors"), numbered_boards(50)
     probabilities = PolicyNetAgent(load(file)).probabilities(boards)
-    np.testing.assert_array_equal(probabilities, PolicyNetAgent(learner.net).probabilities(boards))
-    assert (probabilities != PolicyNetAgent(learner.fitter.net).probabilities(boards)).any()
+    np.testing.assert_array_equal(
+        probabilities, PolicyNetAgent(learner.network).probabilities(boards)
+    )
+    assert (probabilities != PolicyNetAgent(learner.fitter.network).probabilities(boards)).any()
     metadata = nets.metadata(file)
     assert metadata.pop("seconds") == round(learner.seconds, 1)
     assert metadata == {
@@ -451,14 +453,16 @@ def test_a_run_writes_its_learner_network_rows_and_settings(command: TrainingCom
     assert [row["n_moves"] for row in rows] == [112, 208, 304]  # in steps of 16
     for row in rows:
         expected.play(row["n_moves"] - expected.n_moves)
-        values = {**expected.metrics(), "1-ply": evaluate(expected.net, 2)}
+        values = {**expected.metrics(), "1-ply": evaluate(expected.network, 2)}
         assert {name: row[name] for name in values} == values
         assert (row["n_games"], row["mean_score"], row["rate_2048"]) == (0, None, None)
         assert row["seconds"] > 0
     assert_same(expected, load_run(command, place))
     boards = numbered_boards(20)
     probabilities = PolicyNetAgent(place / "net.safetensors").probabilities(boards)
-    np.testing.assert_array_equal(probabilities, PolicyNetAgent(expected.net).probabilities(boards))
+    np.testing.assert_array_equal(
+        probabilities, PolicyNetAgent(expected.network).probabilities(boards)
+    )
 
 
 @pytest.mark.slow
@@ -481,8 +485,8 @@ def test_a_run_may_be_resumed_with_another_rate(command: TrainingCommand) -> Non
     command("--moves", "200", "--evaluate", "none", "--resume", settings=slow)
     last = load_run(command, place)
     assert (first.n_moves, last.n_moves) == (112, 208)
-    for name, weights in first.fitter.net.state_dict().items():
-        np.testing.assert_allclose(last.fitter.net.state_dict()[name], weights, atol=1e-6)
+    for name, weights in first.fitter.network.state_dict().items():
+        np.testing.assert_allclose(last.fitter.network.state_dict()[name], weights, atol=1e-6)
     rows = read_rows(place)
     assert len(rows) == 2
     assert all("1-ply" not in row and row["loss"] > 0 for row in rows)
@@ -565,7 +569,7 @@ def test_an_array_of_other_values_is_not_a_log(command: TrainingCommand) -> None
 def test_the_weights_depend_on_the_seed(command: TrainingCommand) -> None:
     seeds = (1, 1, 2)
     learners = [from_dict({**command.settings, "seed": seed}, PolicyRun).new() for seed in seeds]
-    first = [next(each.net.parameters()).detach().numpy() for each in learners]
+    first = [next(each.network.parameters()).detach().numpy() for each in learners]
     assert (first[0] == first[1]).all()
     assert (first[0] != first[2]).any()
     with pytest.raises(ValueError, match="seed must be an integer, got None"):

@@ -105,7 +105,7 @@ def test_each_move_equals_that_of_the_plain_loop(
     learner = ValueLearner(tiny().to(device), own, 7, log)
     if learner._history is not None:
         learner._history.boards = learner._history.boards[:, :8].clone()  # it must grow
-    naive = NaiveSelfPlay(own, 7, values_of(learner.net, own.value_scale), log, device)
+    naive = NaiveSelfPlay(own, 7, values_of(learner.network, own.value_scale), log, device)
     steps, n_games = record_steps(learner, monkeypatch), 0
     for _ in range(n_times):
         steps.clear()
@@ -209,9 +209,9 @@ def test_bf16_changes_the_learning_but_not_the_type_of_the_weights() -> None:
     learners = [new(bf16=bf16) for bf16 in (False, True)]
     for learner in learners:
         learner.play(200)
-        assert all(t.dtype == torch.float32 for t in learner.net.parameters())
+        assert all(t.dtype == torch.float32 for t in learner.network.parameters())
         assert math.isfinite(learner.loss())
-    exact, rough = (learner.net.state_dict() for learner in learners)
+    exact, rough = (learner.network.state_dict() for learner in learners)
     assert any(not torch.equal(exact[name], rough[name]) for name in exact)
 
 
@@ -219,13 +219,13 @@ def test_the_network_is_in_evaluation_mode_after_an_error(monkeypatch: pytest.Mo
     learner = new(games=2)
 
     def fail(*arguments: Any) -> None:
-        assert learner.fitter.net.training
+        assert learner.fitter.network.training
         raise MemoryError
 
     monkeypatch.setattr(learner.fitter, "step", fail)
     with pytest.raises(MemoryError):
         learner.play(10)
-    assert not learner.fitter.net.training
+    assert not learner.fitter.network.training
 
 
 class Table(nn.Module):
@@ -269,7 +269,7 @@ def test_values_of_an_endgame_converge_to_the_exact_ones(segment: int) -> None:
     learner = ValueLearner(Table(), ValueSettings(value_scale=10, **options), 1, log)
     learner._games.boards.fill_(board)
     learner.play(45_000)
-    values = ValueNetAgent(learner.net, value_scale=10).evaluate(board)
+    values = ValueNetAgent(learner.network, value_scale=10).evaluate(board)
     assert values.argmax() == 1
     assert values[1] == pytest.approx(16.37, rel=0.05)
 
@@ -285,7 +285,7 @@ def test_a_network_learns_to_play_better_than_at_random() -> None:
     learner = ValueLearner(net, ValueSettings(games=64, batch=64, rate=1e-3, value_scale=1000), 1)
 
     def mean_score() -> float:
-        return float(play(ValueNetAgent(learner.net, value_scale=1000), 40, 1).scores.mean())
+        return float(play(ValueNetAgent(learner.network, value_scale=1000), 40, 1).scores.mean())
 
     assert mean_score() < 1_500
     learner.play(64 * 300)

@@ -110,7 +110,7 @@ def test_an_interrupted_move_is_completed(
         patched.setattr(owner, name, signalled)
         with pytest.raises(SystemExit):
             train(learner, 10_000, save_to=path)
-    assert n_calls >= 60 and not learner.fitter.net.training
+    assert n_calls >= 60 and not learner.fitter.network.training
     resumed.resume(path)
     whole.play(resumed.n_moves)
     assert state(resumed) == state(whole)
@@ -156,7 +156,7 @@ def test_a_learner_can_be_resumed_on_another_device(before: str, after: str, pat
         assert restored.pop("chance") != learned.get("chance")
         assert restored == {name: value for name, value in learned.items() if name != "chance"}
         games = resumed.play(400)
-        assert {t.device.type for t in (*resumed.net.parameters(), *resumed._games)} == {after}
+        assert {t.device.type for t in (*resumed.network.parameters(), *resumed._games)} == {after}
         results.append((state(resumed), games.scores.tolist()))
     assert results[0] == results[1]
     assert results[0][1] and results[0][0]["boards"] != results[2][0]["boards"]
@@ -168,8 +168,8 @@ def test_the_network_that_plays_is_saved_next_to_the_learner(path: Path) -> None
     learner.save(path)
     agent = ValueNetAgent(path.with_name("net.safetensors"))
     assert agent.value_scale == SCALE
-    for name, values in learner.net.state_dict().items():
-        assert torch.equal(agent.net.state_dict()[name], values)
+    for name, values in learner.network.state_dict().items():
+        assert torch.equal(agent.network.state_dict()[name], values)
     metadata = nets.metadata(path.with_name("net.safetensors"))
     assert (metadata["n_moves"], metadata["n_games"]) == (learner.n_moves, learner.n_games)
     assert ValueSettings(**metadata["learner"]) == learner.settings

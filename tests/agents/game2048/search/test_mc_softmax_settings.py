@@ -179,7 +179,7 @@ def cnn(tmp_path: Path, one_thread: None) -> Path:
 
 
 def test_estimates_are_the_greedy_players_values_minus_rewards(cnn: Path) -> None:
-    agent: Any = agents.make("value-net", net=cnn)
+    agent: Any = agents.make("value-net", network=cnn)
     boards = random_boards(6, 14)
     values = agent.evaluate(as_words(boards).reshape(2, 3))
     for board, four in zip(boards, values.reshape(6, 4), strict=True):
@@ -192,7 +192,7 @@ def test_estimates_are_the_greedy_players_values_minus_rewards(cnn: Path) -> Non
     assert (estimates.shape, estimates.dtype) == ((2, 3), np.float64)
     assert estimates.std() > 1
     assert estimates[1, 2] == pytest.approx(agent.estimate(as_words(boards)[5:])[0], rel=1e-4)
-    half: Any = agents.make("value-net", net=cnn, value_scale=50)
+    half: Any = agents.make("value-net", network=cnn, value_scale=50)
     assert half.estimate(as_words(boards)) == pytest.approx(estimates.reshape(-1) / 2, rel=1e-4)
     assert agent.estimate(np.empty((0, 2), np.uint64)).shape == (0, 2)
     with pytest.raises(ValueError, match="board word"):
@@ -216,7 +216,7 @@ def test_a_batch_is_searched_as_by_the_oracle(leaves: int, one_thread: None) -> 
 
 def test_a_value_network_is_searched_by_its_file_or_its_player(cnn: Path) -> None:
     boards = as_words([*random_boards(3, 15), oracle.from_word(OVER, 4, 4)])
-    player: Any = agents.make("value-net", net=cnn)
+    player: Any = agents.make("value-net", network=cnn)
     greedy: Any = agents.make("mc-softmax", network=cnn, simulations=1)
     assert greedy.evaluate(boards) == pytest.approx(player.evaluate(boards), rel=1e-4, abs=1e-3)
     made: list[Any] = [
@@ -224,7 +224,7 @@ def test_a_value_network_is_searched_by_its_file_or_its_player(cnn: Path) -> Non
         for network in (cnn, str(cnn), player)
     ]
     config: dict[str, Any] = {"simulations": 8, "leaves": 2, "device": "cpu"}
-    made.append(agents.make("mc-softmax", network=player.net, value_scale=100, **config))
+    made.append(agents.make("mc-softmax", network=player.network, value_scale=100, **config))
     made.append(agents.find(f"mc-softmax,network={cnn},simulations=8,leaves=2"))
     for agent in made:
         result = agent.search(boards)

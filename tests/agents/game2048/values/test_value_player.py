@@ -412,7 +412,7 @@ def test_the_player_uses_its_device_or_that_of_the_network(
     expected = ValueNetAgent(tmp_path / "net.safetensors", depth).evaluate(boards)
     loaded = ValueNetAgent(tmp_path / "net.safetensors", depth, device)
     for agent in (loaded, ValueNetAgent(tiny.to(device), depth)):
-        assert next(agent.net.parameters()).device.type == device
+        assert next(agent.network.parameters()).device.type == device
         np.testing.assert_allclose(agent.evaluate(boards), expected, rtol=1e-4, atol=1e-3)
         assert agent.act(boards).tolist() == expected.argmax(-1).tolist()
 
