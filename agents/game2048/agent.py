@@ -15,7 +15,7 @@ from afterstate.envs.words import Words, as_array, described
 class Agent(ABC):
     """A player of 2048, which returns one action for each board word.
 
-    A new player implements `_act`. Boards with a tile above 32768 are passed in downgraded: see
+    A new player has `choose_actions`. Boards with a tile above 32768 are passed in downgraded: see
     `afterstate.envs.game2048.rules.words`.
     """
 
@@ -40,11 +40,14 @@ class Agent(ABC):
         array = check_words(boards, *self.size)
         if array.ndim > 1:
             raise ValueError(_not_words(array.shape))
-        return self._act(array.reshape(-1)).reshape(array.shape)
+        return self.choose_actions(array.reshape(-1)).reshape(array.shape)
 
     @abstractmethod
-    def _act(self, boards: Words) -> npt.NDArray[np.int8]:
-        """Return the actions `int8[B]` of board words `uint64[B]`."""
+    def choose_actions(self, boards: Words) -> npt.NDArray[np.int8]:
+        """Return the actions `int8[B]` of board words `uint64[B]`, which `act` has checked.
+
+        Actions are legal wherever a legal one exists.
+        """
 
     def predict(
         self,

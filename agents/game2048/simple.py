@@ -48,7 +48,8 @@ class RandomAgent(Agent):
         self.size = size_of(size)
         self._rng: Word = seed_word(seed)
 
-    def _act(self, boards: Words) -> npt.NDArray[np.int8]:
+    def choose_actions(self, boards: Words) -> npt.NDArray[np.int8]:
+        """Return legal moves `int8[B]`, random among equal ones."""
         actions = np.zeros(len(boards), np.int8)
         self._rng = _choose(boards, self._rng, table(*self.size), self._by_reward, actions)
         return actions

@@ -51,7 +51,7 @@ class Player(Protocol):
 
 
 class CheckedPlayer(ABC):
-    """A player that checks the views it gets; a new one implements `_choose` and `_give`."""
+    """A player that checks the views it gets; a new one has `choose_play` and `choose_gift`."""
 
     def choose(self, view: Game) -> int:
         """Return the number of a play, `plays.PASS` to pass.
@@ -62,7 +62,7 @@ class CheckedPlayer(ABC):
         Raises:
             ValueError: a field of the view is out of its range, or another player is in turn.
         """
-        return self._choose(check_turn(view, plays=True))
+        return self.choose_play(check_turn(view, plays=True))
 
     def give(self, view: Game, n: int) -> int:
         """Return the set of `n` cards to give away in the exchange.
@@ -79,15 +79,15 @@ class CheckedPlayer(ABC):
         to_give = int(asked["to_give"])
         if whole(n) != to_give:
             raise ValueError(f"n must be {to_give}, the number of cards to give, got {shown(n)}")
-        return self._give(asked, to_give)
+        return self.choose_gift(asked, to_give)
 
     @abstractmethod
-    def _choose(self, view: Game) -> int:
-        """Return the number of a play for a checked view."""
+    def choose_play(self, view: Game) -> int:
+        """Return the number of a play, `plays.PASS` to pass, for a view that is checked."""
 
     @abstractmethod
-    def _give(self, view: Game, n: int) -> int:
-        """Return a set of `n` cards for a checked view."""
+    def choose_gift(self, view: Game, n: int) -> int:
+        """Return the set of `n` cards to give away, for a view that is checked."""
 
 
 class RandomPlayer(CheckedPlayer):
@@ -103,13 +103,13 @@ class RandomPlayer(CheckedPlayer):
         self._generator = np.random.default_rng(seed)
         self._legal = np.empty(plays.N_PLAYS, np.int64)  # scratch space
 
-    def _choose(self, view: Game) -> int:
+    def choose_play(self, view: Game) -> int:
         """Return a random legal play, or the pass with the same probability as each of them."""
         n_legal = write_legal(view, self._legal)
         index = int(self._generator.integers(n_legal + (view["field"] != plays.PASS)))
         return int(self._legal[index]) if index < n_legal else plays.PASS
 
-    def _give(self, view: Game, n: int) -> int:
+    def choose_gift(self, view: Game, n: int) -> int:
         """Return random cards of the hand."""
         return sum(1 << card for card in self._generator.choice(_hand(view), n, replace=False))
 
@@ -208,7 +208,7 @@ def actions_of(player: Player, view: Game) -> list[int]:
     view = check_turn(view)
     choose, give = check_player(player).choose, player.give
     if isinstance(player, CheckedPlayer):
-        choose, give = player._choose, player._give
+        choose, give = player.choose_play, player.choose_gift
     n = int(view["to_give"])
     if n == 0:
         return [returned(choose(view), "choose")]

@@ -335,7 +335,7 @@ class Guessing:
         return np.int64(self.n if self.n % 2 else -self.n)
     def give(self, view, n): return 0
 class Miser(SampleAgent):
-    def _give(self, view, n): return 0
+    def choose_gift(self, view, n): return 0
 """
     (tmp_path / "guessing.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)

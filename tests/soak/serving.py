@@ -23,10 +23,10 @@ from tests.soak.harness import Death, Job
 class _Slow(RandomPlayer):
     """A random player that leaves the processor to others."""
 
-    def _choose(self, view: Game) -> int:
+    def choose_play(self, view: Game) -> int:
         """Return a random play a little later."""
         time.sleep(0.002)
-        return super()._choose(view)
+        return super().choose_play(view)
 
 
 class Tail:

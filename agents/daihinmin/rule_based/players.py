@@ -45,11 +45,11 @@ def heuristic_move(view: Game, parameters: npt.NDArray[np.float64], stream: Word
 class SampleAgent(CheckedPlayer):
     """The competition's sample client, which is deterministic."""
 
-    def _choose(self, view: Game) -> int:
+    def choose_play(self, view: Game) -> int:
         """Return the play that the client submits: see `sample_play`."""
         return int(sample_play(view))
 
-    def _give(self, view: Game, n: int) -> int:
+    def choose_gift(self, view: Game, n: int) -> int:
         """Return the weakest natural cards."""
         return int(weakest(view["hands"][view["turn"]], n))
 
@@ -80,11 +80,11 @@ class HeuristicAgent(CheckedPlayer):
             raise ValueError(f"weights must be a Weights record of numbers, got {shown(weights)}")
         self._weights = Weights(*map(float, weights))
 
-    def _choose(self, view: Game) -> int:
+    def choose_play(self, view: Game) -> int:
         """Return the play of least cost: see `heuristic_play`."""
         return int(heuristic_play(view, self._weights))
 
-    def _give(self, view: Game, n: int) -> int:
+    def choose_gift(self, view: Game, n: int) -> int:
         """Return the cards whose loss costs the hand least: see `heuristic_gift`."""
         return int(heuristic_gift(view, self._weights))
 

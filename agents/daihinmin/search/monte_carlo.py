@@ -367,14 +367,14 @@ class MonteCarloAgent(CheckedPlayer):
         most = min(self._settings.deals, self._playouts, _DEALS_PER_SECOND * self._seconds)
         return max(1, int(most))
 
-    def _choose(self, view: Game) -> int:
+    def choose_play(self, view: Game) -> int:
         """Return a play that wins by force, or the play of most visits."""
         start = time.perf_counter()
         check_out(view)
         forced = int(forced_win(view))
         return forced if forced >= 0 else self._best(view, start)
 
-    def _give(self, view: Game, n: int) -> int:
+    def choose_gift(self, view: Game, n: int) -> int:
         """Return the gift of most visits."""
         check_out(view)
         return self._best(view, time.perf_counter())

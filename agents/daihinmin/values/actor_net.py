@@ -99,7 +99,7 @@ class ActorAgent(CheckedPlayer):
         self.temperature = temperature
         self._generator = np.random.default_rng(seed)
 
-    def _choose(self, view: Game) -> int:
+    def choose_play(self, view: Game) -> int:
         """Return the number of a play, 0 to pass."""
         logits = self._logits(view)
         if self.temperature > 0:
@@ -108,13 +108,13 @@ class ActorAgent(CheckedPlayer):
             logits = ahead + self._generator.gumbel(size=logits.shape)
         return int(logits.argmax())
 
-    def _give(self, view: Game, n: int) -> int:
+    def choose_gift(self, view: Game, n: int) -> int:
         """Return the card set of `n` cards to give away, chosen one after the other."""
         games, gift = np.empty(1, GAME), 0
         games[0] = view
         for _ in range(n):
             games[0]["gift"] = gift
-            gift |= 1 << (self._choose(games[0]) - 1)
+            gift |= 1 << (self.choose_play(games[0]) - 1)
         return gift
 
     def _logits(self, view: Game) -> npt.NDArray[np.float64]:

@@ -360,7 +360,7 @@ class RankAgent(CheckedPlayer):
         afters, actions = _actions(check_turn(view))
         return actions, self._predict(view, afters)
 
-    def _choose(self, view: Game) -> int:
+    def choose_play(self, view: Game) -> int:
         """Return the first play of the best action."""
         afters = afterstates(view)
         if (afters["play"] == afters["play"][0]).all():  # also if an action empties the hand
@@ -370,7 +370,7 @@ class RankAgent(CheckedPlayer):
             return int(won)
         return int(afters["play"][self._values(view, afters).argmax()])
 
-    def _give(self, view: Game, n: int) -> int:
+    def choose_gift(self, view: Game, n: int) -> int:
         """Return the gift that leaves the best hand."""
         if self._exchange == "hand":
             return int(gift(view["hands"][view["turn"]], n))

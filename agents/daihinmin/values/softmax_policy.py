@@ -232,13 +232,13 @@ class PolicyAgent(CheckedPlayer):
         self._generator = np.random.default_rng(seed)
         self._workspace, self._lock = new_workspace(), Lock()
 
-    def _choose(self, view: Game) -> int:
+    def choose_play(self, view: Game) -> int:
         """Return a play drawn by the policy."""
         with self._lock:
             n = weigh_options(view, self._weights, self._temperature, self._workspace)
             return self._draw(n)
 
-    def _give(self, view: Game, n: int) -> int:
+    def choose_gift(self, view: Game, n: int) -> int:
         """Return a gift drawn by the policy."""
         with self._lock:
             n = weigh_gifts(view, self._weights, self._temperature, self._workspace)

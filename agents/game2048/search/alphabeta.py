@@ -415,7 +415,8 @@ class AlphaBetaAgent(Agent):
                     break
         return result.reshape(*array.shape, 4)
 
-    def _act(self, boards: Words) -> npt.NDArray[np.int8]:
+    def choose_actions(self, boards: Words) -> npt.NDArray[np.int8]:
+        """Return the moves `int8[B]` that the searches find."""
         actions = np.zeros(boards.size, np.int8)
         if self.settings.depth is not None:
             choose(boards, self.settings.depth, self._search(), actions)

@@ -417,7 +417,8 @@ class ExactAgent(Agent):
         self.solution = solution
         self.size = solution.size
 
-    def _act(self, boards: Words) -> npt.NDArray[np.int8]:
+    def choose_actions(self, boards: Words) -> npt.NDArray[np.int8]:
+        """Return the moves `int8[B]` of the largest value."""
         actions: npt.NDArray[np.int8] = self.solution.evaluate(boards).argmax(axis=1)
         return actions.astype(np.int8)
 

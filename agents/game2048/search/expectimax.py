@@ -180,7 +180,8 @@ class ExpectimaxAgent(Agent):
         array = check_words(boards, *self.size)
         return self._values(array.reshape(-1), every=True).reshape(*array.shape, 4)
 
-    def _act(self, boards: Words) -> npt.NDArray[np.int8]:
+    def choose_actions(self, boards: Words) -> npt.NDArray[np.int8]:
+        """Return the moves `int8[B]` of the largest value."""
         actions: npt.NDArray[np.int8] = self._values(boards).argmax(axis=1).astype(np.int8)
         return actions
 
@@ -200,7 +201,7 @@ class ExpectimaxAgent(Agent):
         check_records(records)
         n_moves = np.zeros(records.shape[1], np.int64)
         is_compiled = self.seconds is None and self.threads == 1
-        if is_compiled and type(self)._act is ExpectimaxAgent._act:
+        if is_compiled and type(self).choose_actions is ExpectimaxAgent.choose_actions:
             limit = self._deepening, self.nodes or 0
             with self._lock:
                 finish_games(self.network, self._search, *limit, records, n_moves, self.depth)

@@ -159,7 +159,8 @@ class MCSoftmaxAgent(Agent):
         """
         return self.search(boards).values
 
-    def _act(self, boards: Words) -> npt.NDArray[np.int8]:
+    def choose_actions(self, boards: Words) -> npt.NDArray[np.int8]:
+        """Return the moves `int8[B]` by the results of searches: see `choose`."""
         return self.choose(self._search(boards)).astype(np.int8)
 
     def choose(self, result: SearchResult) -> npt.NDArray[np.int64]:

@@ -348,7 +348,8 @@ class NTupleAgent(Agent):
         self.network = network
         self.size = network.size
 
-    def _act(self, boards: Words) -> npt.NDArray[np.int8]:
+    def choose_actions(self, boards: Words) -> npt.NDArray[np.int8]:
+        """Return the moves `int8[B]` of the largest reward plus value."""
         actions = np.empty(len(boards), np.int8)
         _act(self.network, boards, actions)
         return actions
@@ -367,7 +368,7 @@ class NTupleAgent(Agent):
         """
         check_records(records)
         n_moves = np.zeros(records.shape[1], np.int64)
-        if type(self)._act is not NTupleAgent._act:
+        if type(self).choose_actions is not NTupleAgent.choose_actions:
             return n_moves  # a subclass with other moves
         _finish(self.network, records, n_moves)
         return n_moves

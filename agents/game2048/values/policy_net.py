@@ -192,7 +192,8 @@ class PolicyNetAgent(Agent):
         words = torch_rules.from_words(check_words(boards, *self.size).reshape(-1))
         return np.asarray(probabilities(self.network, words).cpu().numpy())
 
-    def _act(self, boards: Words) -> npt.NDArray[np.int8]:
+    def choose_actions(self, boards: Words) -> npt.NDArray[np.int8]:
+        """Return the most probable legal moves, `int8[B]`."""
         device = nets.device_of(self.network)
         best = best_moves(self.network, torch_rules.from_words(boards, device))
         return np.asarray(best.to(torch.int8).cpu().numpy())

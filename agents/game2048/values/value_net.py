@@ -244,7 +244,8 @@ class ValueNetAgent(Agent):
             values = self._network_values(words)
         return values.cpu().numpy().astype(np.float64).reshape(array.shape)
 
-    def _act(self, boards: Words) -> npt.NDArray[np.int8]:
+    def choose_actions(self, boards: Words) -> npt.NDArray[np.int8]:
+        """Return the moves `int8[B]` of the largest value."""
         best: npt.NDArray[np.int8] = self._values(boards).argmax(1).to(torch.int8).cpu().numpy()
         return best
 

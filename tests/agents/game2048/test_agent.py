@@ -172,9 +172,9 @@ def test_copies_and_pickles_continue_independently(index: int, copied: Any) -> N
         assert estimate(twin.network, boards).tolist() == values
 
 
-def test_a_subclass_needs_only_act() -> None:
+def test_a_subclass_needs_only_choose_actions() -> None:
     class Corner(Agent):
-        def _act(self, boards: npt.NDArray[np.uint64]) -> npt.NDArray[np.int8]:
+        def choose_actions(self, boards: npt.NDArray[np.uint64]) -> npt.NDArray[np.int8]:
             assert boards.ndim == 1
             assert boards.dtype == np.uint64
             return np.full(len(boards), 3, np.int8)

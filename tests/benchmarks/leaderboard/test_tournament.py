@@ -471,10 +471,10 @@ def test_a_player_that_fails_later_leaves_rows_and_report(
             super().__init__()
             Fails.made += 1  # the first is made by the check of names
 
-        def _choose(self, view: Any) -> int:
+        def choose_play(self, view: Any) -> int:
             if Fails.made == 4:
                 raise kind("no move")
-            return super()._choose(view)
+            return super().choose_play(view)
 
     vars(bots)["Fails"] = Fails
     file = tmp_path / "rows.jsonl"

@@ -536,7 +536,7 @@ def test_an_illegal_move_ends_a_run_that_can_be_resumed(
     agent = agents.make("reward", seed=1)
     monkeypatch.setattr(agents, "find", lambda text, seed=None: agent)
     with monkeypatch.context() as patched:
-        patched.setattr(agent, "_act", lambda boards: np.full(len(boards), 5, np.int8))
+        patched.setattr(agent, "choose_actions", lambda boards: np.full(len(boards), 5, np.int8))
         message = error_of(tmp_path, "stubborn", "--moves", "10")
     assert "illegal action" in message
     assert len(read(write_log(tmp_path, "stubborn", "--moves", "10", "--resume"))) == 10
