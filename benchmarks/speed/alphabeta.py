@@ -132,7 +132,7 @@ def ours(words: Sequence[int], cutoffs: Cutoffs = "worse") -> Program:
         actions = player.act(array)
         seconds = time.process_time() - start
         both = zip(actions.tolist(), searched, strict=True)
-        return Pass([Answer(action, one.value, one.n_positions) for action, one in both], seconds)
+        return Pass([Answer(action, one.value, one.n_searched) for action, one in both], seconds)
 
     return search
 

@@ -45,7 +45,7 @@ from afterstate.agents.game2048.kernels import KERNEL
 from afterstate.agents.game2048.learning.run_settings import SearchValueSettings
 from afterstate.agents.game2048.play import Games
 from afterstate.agents.game2048.search import softmax_search
-from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent, SearchResult
+from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent
 from afterstate.agents.game2048.search.softmax_search import BoardBatch
 from afterstate.agents.game2048.search.softmax_settings import MCSoftmaxSettings
 from afterstate.agents.game2048.search.softmax_tree import Trees, Values
@@ -187,8 +187,8 @@ class SearchValueLearner:
             trees, order = self._agent.grow(boards)
         except FloatingPointError:
             self._stop()
-        result = SearchResult.of(order)
-        actions, over = self._agent.choose(result), np.all(np.isinf(result.values), axis=1)
+        result = self._agent.result_of(order)
+        actions, over = np.maximum(result.action, 0), result.action < 0
         moves = softmax_search.root_moves(trees, order, actions)
         searched = np.where(over, 0.0, result.values[np.arange(len(boards)), actions])
         rewards, values = (np.where(over, 0.0, moves[name]) for name in ("reward", "net"))

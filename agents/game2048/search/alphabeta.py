@@ -357,11 +357,11 @@ class SearchResult(NamedTuple):
     """The result of a search."""
 
     action: int  # the best move; -1 if none is legal
-    value: float
+    value: float  # of the best move; those of the others are only bounded: see `evaluate`
     depth: int  # in moves
-    line: list[int]  # the best line: boards after each move and each tile
-    n_positions: int  # in the last iteration
+    n_searched: int  # boards after a move or a tile, in the last iteration
     n_cutoffs: int  # in the last iteration
+    line: list[int]  # the best line: boards after each move and each tile
 
 
 class AlphaBetaAgent(Agent):
@@ -396,7 +396,8 @@ class AlphaBetaAgent(Agent):
             if reached < depth:
                 break
         line = search.line[0, : search.lengths[0]].tolist()
-        return SearchResult(action, value, reached, line, *search.counts.tolist())
+        n_searched, n_cutoffs = search.counts.tolist()
+        return SearchResult(action, value, reached, n_searched, n_cutoffs, line)
 
     def evaluate(self, boards: Any) -> Values:
         """Return the values of the moves up, right, down and left of board words `uint64[...]`.

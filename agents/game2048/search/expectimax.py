@@ -74,9 +74,9 @@ class SearchResult(NamedTuple):
     action: int  # the best move; -1 if none is legal
     values: Values  # of up, right, down and left; minus infinity if illegal or not followed
     depth: int  # of the last search that was finished
-    cutoff: float  # of that search
     n_searched: int  # afterstates before the last ply, in all searches and threads together
     n_table_hits: int  # others that were found in the transposition table
+    cutoff: float  # of the last search that was finished
 
 
 class ExpectimaxAgent(Agent):
@@ -167,9 +167,9 @@ class ExpectimaxAgent(Agent):
         with self._lock:
             searched, hits = self.n_searched, self.n_table_hits
             depth, cutoff = self._write_values(word, False, values)
-            counts = self.n_searched - searched, self.n_table_hits - hits
+            searched, hits = self.n_searched - searched, self.n_table_hits - hits
         action = int(values.argmax()) if np.isfinite(values).any() else -1
-        return SearchResult(action, values, depth, cutoff, *counts)
+        return SearchResult(action, values, depth, searched, hits, cutoff)
 
     def evaluate(self, boards: Any) -> Values:
         """Return the values of the moves up, right, down and left of board words `uint64[...]`.

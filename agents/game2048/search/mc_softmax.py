@@ -95,15 +95,9 @@ def policy(name: str, simulations: int, temperature: float | None = None) -> Pol
 class SearchResult(NamedTuple):
     """The result of searches."""
 
+    action: npt.NDArray[np.int64]  # [...]: the moves to make; -1 if none is legal
     values: Values  # [..., 4]: reward plus value of the moves, minus infinity if illegal
     visits: npt.NDArray[np.int64]  # [..., 4]: simulations that began with each move
-
-    @classmethod
-    def of(cls, batch: BoardBatch) -> SearchResult:
-        """Return the result of each board, over all its trees."""
-        n_each = batch.n_each
-        values, visits = batch.values.reshape(-1, n_each, 4), batch.visits.reshape(-1, n_each, 4)
-        return cls(values.mean(1), visits.sum(1))
 
 
 class MCSoftmaxAgent(Agent):
@@ -148,8 +142,9 @@ class MCSoftmaxAgent(Agent):
             FloatingPointError: some of these values are NaN or inf.
         """
         array = check_words(boards, *self.size)
-        values, visits = self._search(array.reshape(-1))
-        return SearchResult(values.reshape(*array.shape, 4), visits.reshape(*array.shape, 4))
+        action, values, visits = self._search(array.reshape(-1))
+        four = (*array.shape, 4)
+        return SearchResult(action.reshape(array.shape), values.reshape(four), visits.reshape(four))
 
     def evaluate(self, boards: Any) -> Values:
         """Return the values of the moves up, right, down and left of board words `uint64[...]`.
@@ -160,14 +155,13 @@ class MCSoftmaxAgent(Agent):
         return self.search(boards).values
 
     def choose_actions(self, boards: Words) -> npt.NDArray[np.int8]:
-        """Return the moves `int8[B]` by the results of searches: see `choose`."""
-        return self.choose(self._search(boards)).astype(np.int8)
+        """Return the moves `int8[B]` by searches, 0 where none is legal."""
+        return np.maximum(self._search(boards).action, 0).astype(np.int8)
 
-    def choose(self, result: SearchResult) -> npt.NDArray[np.int64]:
-        """Return the moves to make `[n]`, by the result for `n` boards."""
-        values = result.values
+    def choose(self, values: Values, visits: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the moves to make `[n]`, by the values and the visits `[n, 4]` of moves."""
         if self.settings.choose == "visits":  # ties by value
-            visits = np.where(np.isinf(values), -1, result.visits)
+            visits = np.where(np.isinf(values), -1, visits)
             values = np.where(visits == visits.max(1, keepdims=True), values, -np.inf)
         best: npt.NDArray[np.int64] = values.argmax(1)
         return best
@@ -179,9 +173,8 @@ class MCSoftmaxAgent(Agent):
         if settings.reuse or isinstance(self.network, Network):  # one by one in the same trees
             size = max(1, len(boards))
         parts = [self._search_part(boards[i : i + size]) for i in range(0, len(boards), size)]
-        values = np.concatenate([np.empty((0, 4)), *(part.values for part in parts)])
-        visits = np.concatenate([np.empty((0, 4), np.int64), *(part.visits for part in parts)])
-        return SearchResult(values, visits)
+        none = SearchResult(np.empty(0, np.int64), np.empty((0, 4)), np.empty((0, 4), np.int64))
+        return SearchResult(*map(np.concatenate, zip(none, *parts, strict=True)))
 
     def _search_part(self, boards: Words) -> SearchResult:
         """Search board words `uint64[n]` in one batch."""
@@ -192,7 +185,15 @@ class MCSoftmaxAgent(Agent):
             trees = self._take_trees(batch.n_each)
             self._search_tables(self.network, trees, batch)
             self._spare = [trees]
-        return SearchResult.of(batch)
+        return self.result_of(batch)
+
+    def result_of(self, batch: BoardBatch) -> SearchResult:
+        """Return the result of each board of a batch that was searched, over all its trees."""
+        n_each = batch.n_each
+        values = batch.values.reshape(-1, n_each, 4).mean(1)
+        visits = batch.visits.reshape(-1, n_each, 4).sum(1)
+        action = np.where(np.isinf(values).all(1), -1, self.choose(values, visits))
+        return SearchResult(action, values, visits)
 
     def grow(self, boards: Words) -> tuple[Trees, BoardBatch]:
         """Search board words `uint64[n]` in one batch and return the trees.
@@ -305,7 +306,7 @@ def learned_temperature(player: MCSoftmaxAgent, boards: Any) -> float:
     first = MCSoftmaxAgent(player.network, MCSoftmaxSettings(simulations=1)).evaluate(words)
     if len(words) == 0 or np.isinf(first).all(1).any():
         raise ValueError("boards must be at least one, and each must have a legal move")
-    moves = player.choose(player.search(words))
+    moves = player.search(words).action
     temperatures = np.geomspace(1e-4, 10, 101)
     best = int(np.argmax([_likelihood(policy(name, 1, t), first, moves) for t in temperatures]))
     if best in (0, len(temperatures) - 1):

@@ -85,13 +85,11 @@ def _counts(player: Any) -> dict[str, int]:
 
 def _softmax(player: Any, board: list[int]) -> Json:
     """Return the result of a Monte-Carlo Softmax search, with its tree."""
-    from afterstate.agents.game2048.search.mc_softmax import SearchResult
-
     trees, batch = player.grow(word(board))
-    result = SearchResult.of(batch)
+    result = player.result_of(batch)
     visits = result.visits[0].tolist()
     return {
-        "action": int(player.choose(result)[0]),
+        "action": int(result.action[0]),
         "values": _numbers(result.values[0]),
         "visits": visits,
         "counts": {

@@ -160,7 +160,7 @@ def test_results_and_counts_equal_those_of_2048_ai(
     result = AlphaBetaAgent(AlphaBetaSettings(depth=depth)).search(from_text(BLOG))
     assert (result.action, result.depth) == (3, depth)
     assert result.value == pytest.approx(value, abs=1e-12)
-    assert (result.n_positions, result.n_cutoffs) == (positions, cutoffs)
+    assert (result.n_searched, result.n_cutoffs) == (positions, cutoffs)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_searches_equal_those_of_the_oracle(
         result = agent.search(oracle.to_word(board))
         assert result.action == action
         assert result.value == pytest.approx(value, abs=1e-9)
-        assert result.n_positions == naive.counts.positions
+        assert result.n_searched == naive.counts.positions
         assert result.n_cutoffs == naive.counts.cutoffs
 
 
@@ -212,9 +212,9 @@ def test_cutting_equal_lines_changes_no_result(tiles: Tiles, depth: int, goal: i
     for _ in range(40):
         word = oracle.to_word(random_board(rng, 5, gaps=(1, 2, 4, 8)))
         result, fewer = every.search(word), without.search(word)
-        assert fewer == result._replace(n_positions=fewer.n_positions, n_cutoffs=fewer.n_cutoffs)
+        assert fewer == result._replace(n_searched=fewer.n_searched, n_cutoffs=fewer.n_cutoffs)
         np.testing.assert_array_equal(without.evaluate(word), every.evaluate(word))
-        n, n_without = n + result.n_positions, n_without + fewer.n_positions
+        n, n_without = n + result.n_searched, n_without + fewer.n_searched
     assert 0 < n_without < n / 2
 
 

@@ -19,7 +19,6 @@ from afterstate.agents.game2048.search import mc_softmax, softmax_tree
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.search.mc_softmax import (
     MCSoftmaxAgent,
-    SearchResult,
     learned_temperature,
 )
 from afterstate.agents.game2048.search.softmax_settings import POLICIES, MCSoftmaxSettings
@@ -52,10 +51,11 @@ def test_the_search_of_a_board_does_not_depend_on_its_batch(
     net, boards = random_network(), as_words(random_boards(12, 5))
     config = MCSoftmaxSettings(simulations=40, **settings)
     agent = MCSoftmaxAgent(net if compiled else as_estimator(net), config)
-    values, visits = agent.search(boards)
+    action, values, visits = agent.search(boards)
     order = np.random.default_rng(1).permutation(12)
     for turned, parts in ((order, [order]), (np.arange(12), np.arange(12)[:, None])):
         result = [agent.search(boards[part]) for part in parts]
+        assert np.concatenate([each.action for each in result]).tolist() == action[turned].tolist()
         assert np.concatenate([each.values for each in result]).tolist() == values[turned].tolist()
         assert np.concatenate([each.visits for each in result]).tolist() == visits[turned].tolist()
     monkeypatch.setattr(mc_softmax, "_MAX_STATES", 5 * 40 * (config.trees or 1))
@@ -245,6 +245,7 @@ def test_moves_of_a_finished_game_have_value_minus_infinity(
         result = agent.search([OVER, EARLY, OVER])
         assert result.values[[0, 2]].tolist() == [[-np.inf] * 4] * 2
         assert result.visits.sum(1).tolist() == [0, 19 * (trees or 1), 0]
+        assert (result.action < 0).tolist() == [True, False, True]
         assert agent.act([OVER, EARLY, OVER])[[0, 2]].tolist() == [0, 0]
         assert agent.evaluate(OVER).tolist() == [-np.inf] * 4
         assert agent.act(0) == 0  # an empty board
@@ -383,7 +384,7 @@ def test_results_have_the_shape_of_the_boards(compiled: bool, reuse: bool) -> No
         assert fresh().search(empty).values.shape == (*empty.shape, 4)
     assert fresh().act(np.empty(0, np.uint64)).shape == (0,)
     result = fresh().search(boards)
-    assert (result.values.shape, result.visits.shape) == ((3, 4, 4), (3, 4, 4))
+    assert [each.shape for each in result] == [(3, 4), (3, 4, 4), (3, 4, 4)]
     assert result.values.dtype == np.float64
     assert result.visits.dtype == np.int64
     assert fresh().act(boards.reshape(-1)).tolist() == result.values.argmax(-1).reshape(-1).tolist()
@@ -406,6 +407,7 @@ def test_the_move_is_that_with_the_best_value_or_with_the_most_visits() -> None:
         result = agent.search(boards)
         by = result.values if choose == "value" else result.visits
         acts.append(agent.act(boards).tolist())
+        assert result.action.tolist() == acts[-1]
         assert by[np.arange(60), acts[-1]].tolist() == by.max(1).tolist()
     assert acts[0] != acts[1]
 
@@ -451,10 +453,11 @@ def test_the_learned_temperature_maximizes_the_likelihood(
 class Contrary(MCSoftmaxAgent):
     """Plays the worst move."""
 
-    def choose(self, result: SearchResult) -> npt.NDArray[np.int64]:
+    def choose(
+        self, values: npt.NDArray[np.float64], visits: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int64]:
         """Return the legal moves with the lowest values."""
-        values = np.where(np.isinf(result.values), np.inf, result.values)
-        worst: npt.NDArray[np.int64] = values.argmin(1)
+        worst: npt.NDArray[np.int64] = np.where(np.isinf(values), np.inf, values).argmin(1)
         return worst
 
 

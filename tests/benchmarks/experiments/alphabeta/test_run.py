@@ -333,7 +333,7 @@ def test_boards_have_a_move_and_no_2048() -> None:
 def test_our_program_has_the_moves_values_and_counts_of_the_player() -> None:
     answers, seconds = speed_alphabeta.ours(BOARDS)(3)
     expected = [AlphaBetaAgent(AlphaBetaSettings(depth=3)).search(board) for board in BOARDS]
-    assert answers == [Answer(one.action, one.value, one.n_positions) for one in expected]
+    assert answers == [Answer(one.action, one.value, one.n_searched) for one in expected]
     assert answers[0].value == pytest.approx(9.974317236555601, abs=1e-12)
     assert (answers[0].action, answers[0].positions) == (3, 513) and seconds > 0
 
