@@ -14,7 +14,6 @@ imported when it is first used.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,15 +43,22 @@ def _register() -> None:
     )
 
 
-def _asks_for_help(words: Sequence[str]) -> bool:
-    """Return True if the words of a command line ask for its help."""
-    options = words[: words.index("--")] if "--" in words else words
-    return bool({"-h", "--help"} & {*options})
+def _is_only_help() -> bool:
+    """Return True if this process is the command `afterstate`, which only prints a help.
+
+    A help needs no Gymnasium, whose import takes longer. Where a program has imported it already,
+    registering costs nothing.
+    """
+    program, *words = sys.argv or [""]
+    if Path(program).stem != "afterstate" or "gymnasium" in sys.modules:
+        return False
+    from afterstate.envs.commands import asks_for_help
+
+    return asks_for_help(words)
 
 
-_COMMAND, *_words = sys.argv or [""]
-if not (Path(_COMMAND).stem == "afterstate" and _asks_for_help(_words)):
-    _register()  # helps of the command need no gymnasium, which takes longer than they do
+if not _is_only_help():
+    _register()
 
 
 def __dir__() -> list[str]:

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from afterstate import _asks_for_help
 from afterstate.envs.commands import (
     Part,
+    asks_for_help,
     exit_code,
     fail,
     fail_unknown,
@@ -127,7 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is not None:
         return _run_words(arguments)
     words = sys.argv[1:]
-    if _asks_for_help(words) or words[:1] in NO_KERNELS:
+    if asks_for_help(words) or words[:1] in NO_KERNELS:
         os.environ["NUMBA_DISABLE_JIT"] = "1"  # no kernel runs, so none is loaded
     return run_process(lambda: _run_words(words))
 

@@ -45,6 +45,12 @@ class Part(NamedTuple):
         return list(options_of(self.kind, self.default))
 
 
+def asks_for_help(words: Sequence[str]) -> bool:
+    """Return True if the words of a command line ask for its help."""
+    options = words[: words.index("--")] if "--" in words else words
+    return bool({"-h", "--help"} & {*options})
+
+
 def parse(kind: type[T], program: str, arguments: Sequence[str] | None = None) -> T:
     """Return the settings of a command line; fields without a default are positional.
 

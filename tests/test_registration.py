@@ -97,6 +97,14 @@ def test_import_registers_daihinmin() -> None:
     assert envs.reset(seed=1)[0].shape == sync.reset(seed=1)[0].shape == (2, 116, 15)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("order", ["gymnasium, afterstate", "afterstate, gymnasium"])
+def test_a_help_of_another_program_registers_the_environments(order: str) -> None:
+    name = "afterstate" if order.startswith("gymnasium") else "mine"
+    code = f"import sys; sys.argv = [{name!r}, '-h']; import {order}\n"
+    assert in_fresh_process(f"{code}result = 'Daihinmin-v0' in gymnasium.registry") is True
+
+
 def test_settings_reach_both_environments() -> None:
     settings: dict[str, Any] = {
         "size": (2, 3),
