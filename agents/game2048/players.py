@@ -46,8 +46,15 @@ def expectimax(
     size: tuple[int, int] | None = None,
 ) -> ExpectimaxAgent:
     """Return the player that searches by expectimax over an N-tuple network."""
-    net = _network(network, tuples, size)
-    return ExpectimaxAgent(net, depth, seconds, nodes, cutoff, extend, threads)
+    return ExpectimaxAgent(
+        _network(network, tuples, size),
+        depth=depth,
+        seconds=seconds,
+        nodes=nodes,
+        cutoff=cutoff,
+        extend=extend,
+        threads=threads,
+    )
 
 
 def mc_softmax(

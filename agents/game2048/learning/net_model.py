@@ -38,7 +38,9 @@ class NetModel:
     ) -> None:
         self._fitting, self._scale = fitting or Fitting(), value_scale
         self._fitter = new_fitter(network, mse_loss, self._fitting, planes)
-        self._player = ValueNetAgent(self._fitter.played, 1, None, value_scale, self._fitting.bf16)
+        self._player = ValueNetAgent(
+            self._fitter.played, value_scale=value_scale, bf16=self._fitting.bf16
+        )
 
     def estimate(self, boards: Words) -> Values:
         """Return the values of afterstates."""

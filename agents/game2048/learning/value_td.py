@@ -392,6 +392,6 @@ def evaluation(learner: ValueLearner, games: dict[int, int]) -> dict[str, Any]:
     scale, bf16 = learner.settings.value_scale, learner.settings.bf16
     row = {}
     for depth, n_games in games.items():
-        player = ValueNetAgent(learner.network, depth, None, scale, bf16)
+        player = ValueNetAgent(learner.network, depth=depth, value_scale=scale, bf16=bf16)
         row[f"{depth}-ply"] = summary(play(player, n_games, EVALUATION_SEED))
     return row

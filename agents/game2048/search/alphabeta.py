@@ -34,16 +34,13 @@ from afterstate.agents.game2048.search.placements import (
 )
 from afterstate.agents.game2048.values.heuristic import (
     BOUND,
-    COMPARED,
     WIN,
     Compared,
     Heuristic,
     Indices,
     Values,
     Weights,
-    evaluate,
     heuristic,
-    terms,
     value_of,
 )
 from afterstate.envs.game2048.rules import afterstates, check_word, check_words, largest, table
@@ -51,15 +48,11 @@ from afterstate.envs.messages import shown
 from afterstate.envs.words import Word, Words
 
 __all__ = [
-    "COMPARED",
     "CUTOFFS",
     "TILES",
     "AlphaBetaAgent",
     "AlphaBetaSettings",
     "SearchResult",
-    "Weights",
-    "evaluate",
-    "terms",
 ]
 
 MAX_DEPTH = 32
@@ -248,14 +241,14 @@ def _reset(board: Word, search: Search) -> Search:
     return Search(heuristic, losses, tiles, equal, ahead, moves, counts, line, lengths)
 
 
-@njit(numba.types.Tuple((int64, float64, int64))(uint64, int64, _SEARCH), **KERNEL, nogil=True)
-def search_to(board: Word, depth: int, search: Search) -> tuple[int, float, int]:
+@njit(numba.types.Tuple((int64, float64, int64))(_SEARCH, uint64, int64), **KERNEL, nogil=True)
+def search_to(search: Search, board: Word, depth: int) -> tuple[int, float, int]:
     """Search a board to a depth in moves, or less deep if all lines are lost.
 
     Args:
+        search: is written to: counts, and the best line from ply 0 on.
         board: before a move.
         depth: moves to search, 1 or more.
-        search: is written to: counts, and the best line from ply 0 on.
 
     Returns:
         The best move, -1 if none is legal; its value; and the depth.
@@ -274,11 +267,11 @@ def search_to(board: Word, depth: int, search: Search) -> tuple[int, float, int]
     return action, value, depth
 
 
-@njit(numba.void(uint64[::1], int64, _SEARCH, int8[::1]), **KERNEL, nogil=True)
-def choose(boards: Words, depth: int, search: Search, actions: npt.NDArray[np.int8]) -> None:
+@njit(numba.void(_SEARCH, uint64[::1], int64, int8[::1]), **KERNEL, nogil=True)
+def choose(search: Search, boards: Words, depth: int, actions: npt.NDArray[np.int8]) -> None:
     """Write the best moves of boards `[B]` to `actions` `[B]`, 0 where none is legal."""
     for i in range(boards.size):
-        action, _, _ = search_to(boards[i], depth, search)
+        action, _, _ = search_to(search, boards[i], depth)
         actions[i] = max(action, 0)
 
 
@@ -292,8 +285,8 @@ def _move_value(after: Word, end: int, search: Search) -> float:
     return value - 1.0 if value > WIN else value
 
 
-@njit(int64(uint64, int64, _SEARCH, float64[::1]), **KERNEL, nogil=True)
-def evaluate_moves(board: Word, depth: int, search: Search, values: Values) -> int:
+@njit(int64(_SEARCH, uint64, int64, float64[::1]), **KERNEL, nogil=True)
+def evaluate_moves(search: Search, board: Word, depth: int, values: Values) -> int:
     """Write the values of the moves of a board to `values` `[4]`.
 
     Returns:
@@ -390,9 +383,9 @@ class AlphaBetaAgent(Agent):
         """
         word, search = check_word(board, *self.size), self._search()
         if self.settings.depth is None:  # load the kernel before the clock starts
-            search_to(word, 1, self._search())
+            search_to(self._search(), word, 1)
         for depth in self._depths():
-            action, value, reached = search_to(word, depth, search)
+            action, value, reached = search_to(search, word, depth)
             if reached < depth:
                 break
         line = search.line[0, : search.lengths[0]].tolist()
@@ -412,7 +405,7 @@ class AlphaBetaAgent(Agent):
         result = np.empty((array.size, 4))
         for word, values in zip(array.reshape(-1), result, strict=True):
             for depth in self._depths():
-                if evaluate_moves(word, depth, search, values) < depth:
+                if evaluate_moves(search, word, depth, values) < depth:
                     break
         return result.reshape(*array.shape, 4)
 
@@ -420,7 +413,7 @@ class AlphaBetaAgent(Agent):
         """Return the moves `int8[B]` that the searches find."""
         actions = np.zeros(boards.size, np.int8)
         if self.settings.depth is not None:
-            choose(boards, self.settings.depth, self._search(), actions)
+            choose(self._search(), boards, self.settings.depth, actions)
         else:
             actions[:] = [max(0, self.search(word).action) for word in boards]
         return actions

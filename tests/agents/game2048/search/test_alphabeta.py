@@ -17,10 +17,8 @@ from afterstate.agents.game2048.search.alphabeta import (
     AlphaBetaAgent,
     AlphaBetaSettings,
     Tiles,
-    Weights,
-    evaluate,
 )
-from afterstate.agents.game2048.values.heuristic import Compared
+from afterstate.agents.game2048.values.heuristic import COMPARED, Compared, Weights, evaluate, terms
 from afterstate.envs.game2048.rules import from_text, words
 from tests.oracles import alphabeta as plain
 from tests.oracles import game2048 as oracle
@@ -70,7 +68,7 @@ def test_evaluations_and_their_terms_equal_those_of_2048_ai(
     assert placements.islands(np.uint64(word)) == islands
     assert evaluate(word, Weights(**nothing)) == 0
     n_empty, largest = sum(row.count(0) for row in rows(text)), max(map(max, rows(text)))
-    assert alphabeta.terms(word) == {
+    assert terms(word) == {
         "smoothness": smoothness,
         "monotonicity": monotonicity,
         "empty": math.log(n_empty),
@@ -89,7 +87,7 @@ def test_a_full_board_has_value_minus_infinity() -> None:
     assert evaluate(from_text(FULL), Weights(empty=0)) > -100
 
 
-@pytest.mark.parametrize("compared", alphabeta.COMPARED)
+@pytest.mark.parametrize("compared", COMPARED)
 def test_evaluations_equal_those_of_the_oracle(compared: Compared) -> None:
     rng = random.Random(1)
     for _ in range(2_000):
@@ -114,7 +112,7 @@ def test_values_are_within_the_bound_of_the_weights() -> None:
     rng = random.Random(7)
     for _ in range(1_000):
         weights = Weights(*(rng.uniform(-10, 10) for _ in range(4)))
-        board, compared = oracle.to_word(random_board(rng, 15)), rng.choice(alphabeta.COMPARED)
+        board, compared = oracle.to_word(random_board(rng, 15)), rng.choice(COMPARED)
         assert abs(evaluate(board, weights, compared)) < weights.most()
 
 
