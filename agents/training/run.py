@@ -134,7 +134,7 @@ class MoveOptions(Options):
     """Number of evaluation games of each search depth; depth 1 is greedy; none: no games."""
 
     @property
-    def games(self) -> dict[int, int]:
+    def games_by_depth(self) -> dict[int, int]:
         """Number of evaluation games of each search depth."""
         return evaluation_games(self.evaluate)
 

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 
 from afterstate.agents.config import Count, Positive, Share, Whole, settings
-from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner, evaluate
+from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner, play_evaluation
 from afterstate.agents.game2048.learning.run_settings import NTupleSettings
 from afterstate.agents.game2048.play import Games
 from afterstate.agents.game2048.values.ntuple_network import network
@@ -53,7 +53,7 @@ def run(
         print(seed, point, flush=True)
     row = {"settings": vars(rule), "tuples": tuples, "seed": seed, "points": points}
     if n_greedy:
-        row["greedy"] = evaluate(learner.network, {1: n_greedy})["1-ply"]
+        row["greedy"] = play_evaluation(learner.network, {1: n_greedy})["1-ply"]
         print(seed, row["greedy"], flush=True)
     return row
 

@@ -24,7 +24,7 @@ from afterstate import agents
 from afterstate.agents.config import Count, settings
 from afterstate.agents.game2048 import players
 from afterstate.agents.game2048.learning import pruning
-from afterstate.agents.game2048.learning.ntuple_learner import evaluate
+from afterstate.agents.game2048.learning.ntuple_learner import play_evaluation
 from afterstate.agents.game2048.values.ntuple_file import load
 from afterstate.agents.game2048.values.ntuple_network import Network
 from afterstate.agents.training import __main__ as training
@@ -112,7 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         learn()
         return
     plies = {1: args.greedy, 3: args.search}
-    scores = evaluate(load(players.PRETRAINED), plies, args.threads)
+    scores = play_evaluation(load(players.PRETRAINED), plies, args.threads)
     print(json.dumps(scores, indent=1))
     about = json_files.read(METADATA) | {"scores": scores, "measured_on": machine()}
     METADATA.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")

@@ -461,20 +461,19 @@ def in_threads(run: Callable[[int], _Result], n: int) -> list[_Result]:
 # Evaluation and runs
 
 
-def evaluate(net: Network, plies: dict[int, int], threads: int = 1) -> dict[str, Any]:
-    """Play a network without learning.
+def play_evaluation(
+    network: Network, games_by_depth: dict[int, int], threads: int = 1
+) -> dict[str, Any]:
+    """Return the `summary` of evaluation games of each depth, named as `"1-ply"`.
 
     Args:
-        net: the network.
-        plies: number of games for each depth: 1 is greedy, more is expectimax.
+        network: the network, which does not learn.
+        games_by_depth: number of games for each depth: 1 is greedy, more is expectimax.
         threads: number of threads that share the games; the games do not depend on it.
-
-    Returns:
-        For each depth, as `"1-ply"`, the `summary` of its games.
     """
     return {
-        f"{depth}-ply": summary(_play_out(net, depth, n_games, min(threads, n_games)))
-        for depth, n_games in plies.items()
+        f"{depth}-ply": summary(_play_out(network, depth, n_games, min(threads, n_games)))
+        for depth, n_games in games_by_depth.items()
     }
 
 

@@ -185,6 +185,15 @@ class PolicyLearner:
         return [len(self.log), zlib.crc32(ends)]
 
 
-def evaluate(net: nn.Module, n_games: int) -> dict[str, Any]:
-    """Return the `summary` of evaluation games of a network."""
-    return summary(play(PolicyNetAgent(net), n_games, EVALUATION_SEED))
+def play_evaluation(network: nn.Module, games_by_depth: dict[int, int]) -> dict[str, Any]:
+    """Return the `summary` of evaluation games of each depth, named as `"1-ply"`.
+
+    Args:
+        network: the network.
+        games_by_depth: number of games for depth 1; a policy network does not search.
+    """
+    player = PolicyNetAgent(network)
+    return {
+        f"{depth}-ply": summary(play(player, n_games, EVALUATION_SEED))
+        for depth, n_games in games_by_depth.items()
+    }

@@ -263,13 +263,13 @@ class NTupleRun:
 
     def begin(self, options: NTupleOptions, folder: RunFolder) -> MoveTraining:
         """Return the learner, a new one or that of the folder."""
-        from afterstate.agents.game2048.learning.ntuple_learner import evaluate
+        from afterstate.agents.game2048.learning.ntuple_learner import play_evaluation
 
         path, threads = folder.path / self.checkpoints[0], options.threads
         learner = self.resume(path, threads) if options.resume else self.new(threads)
 
         def evaluation() -> dict[str, Any]:
-            scores = evaluate(learner.network, options.games, threads)
+            scores = play_evaluation(learner.network, options.games_by_depth, threads)
             return {"n_learned": learner.n_learned, **scores}
 
         return MoveTraining(learner, path, evaluation, folder.path / RECENT_FILE)
@@ -291,8 +291,8 @@ class _NeuralRun(ABC):
         """Return a new learner."""
 
     @abstractmethod
-    def evaluation(self, learner: Any, games: dict[int, int]) -> dict[str, Any]:
-        """Return the row of an evaluation, with the numbers of games for each depth."""
+    def evaluation(self, learner: Any, games_by_depth: dict[int, int]) -> dict[str, Any]:
+        """Return the row of an evaluation, with a number of games for each depth."""
 
     def begin(self, options: NeuralOptions, folder: RunFolder) -> MoveTraining:
         """Return a new learner, or the one in the folder."""
@@ -304,7 +304,8 @@ class _NeuralRun(ABC):
         if options.resume:
             learner.resume(path)
         recent = folder.path / RECENT_FILE
-        return MoveTraining(learner, path, lambda: self.evaluation(learner, options.games), recent)
+        games = options.games_by_depth
+        return MoveTraining(learner, path, lambda: self.evaluation(learner, games), recent)
 
     @abstractmethod
     def check(self, options: NeuralOptions) -> None:
@@ -368,14 +369,16 @@ class ValueRun(_NeuralRun):
         """Raise ValueError for evaluation games that search too deep."""
         from afterstate.agents.game2048.values.value_net import MAX_DEPTH
 
-        if max(options.games, default=1) > MAX_DEPTH:
+        if max(options.games_by_depth, default=1) > MAX_DEPTH:
             raise ValueError(f"evaluate must have at most {MAX_DEPTH} plies for value networks")
 
-    def evaluation(self, learner: ValueLearner, games: dict[int, int]) -> dict[str, Any]:
+    def evaluation(self, learner: ValueLearner, games_by_depth: dict[int, int]) -> dict[str, Any]:
         """Return the loss and the `summary` of the games of each depth."""
-        from afterstate.agents.game2048.learning import value_td
+        from afterstate.agents.game2048.learning.value_td import play_evaluation
 
-        return {"loss": learner.loss(), **value_td.evaluation(learner, games)}
+        scale, bf16 = self.learner.value_scale, self.learner.bf16
+        scores = play_evaluation(learner.network, games_by_depth, scale, bf16)
+        return {"loss": learner.loss(), **scores}
 
 
 @settings
@@ -419,15 +422,14 @@ class PolicyRun(_NeuralRun):
 
     def check(self, options: NeuralOptions) -> None:
         """Raise ValueError for evaluation games by search."""
-        if set(options.games) - {1}:
+        if set(options.games_by_depth) - {1}:
             raise ValueError("evaluate must be 1:GAMES: a policy network does not search")
 
-    def evaluation(self, learner: PolicyLearner, games: dict[int, int]) -> dict[str, Any]:
+    def evaluation(self, learner: PolicyLearner, games_by_depth: dict[int, int]) -> dict[str, Any]:
         """Return the metrics of learning and the `summary` of the games."""
-        from afterstate.agents.game2048.learning.policy_imitation import evaluate
+        from afterstate.agents.game2048.learning.policy_imitation import play_evaluation
 
-        plies = {f"{ply}-ply": evaluate(learner.network, n) for ply, n in games.items()}
-        return {**learner.metrics(), **plies}
+        return {**learner.metrics(), **play_evaluation(learner.network, games_by_depth)}
 
 
 # Values from searches
@@ -585,7 +587,7 @@ class SearchValueRun:
         from afterstate.agents.game2048.play import play
         from afterstate.agents.training.run import EVALUATION_SEED, summary
 
-        if set(options.games) - {1}:
+        if set(options.games_by_depth) - {1}:
             raise ValueError(f"evaluate must be 1:GAMES, got {shown(options.evaluate)}")
         if self.is_neural:
             from afterstate.agents.training.optimizer import set_threads
@@ -602,9 +604,9 @@ class SearchValueRun:
 
         def evaluation() -> dict[str, Any]:
             row: dict[str, Any] = {"error": learner.loss(), **learner.latest}
-            if 1 in options.games:
-                games = play(learner.model.player(), options.games[1], EVALUATION_SEED)
-                row["1-ply"] = summary(games)
+            for depth, n_games in options.games_by_depth.items():
+                games = play(learner.model.player(), n_games, EVALUATION_SEED)
+                row[f"{depth}-ply"] = summary(games)
             return row
 
         return MoveTraining(learner, path, evaluation, folder.path / RECENT_FILE)

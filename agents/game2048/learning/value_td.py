@@ -387,11 +387,24 @@ class ValueLearner:
         self._segment = [_Step(*each) for each in zip(*columns, strict=True)]
 
 
-def evaluation(learner: ValueLearner, games: dict[int, int]) -> dict[str, Any]:
-    """Return the `summary` of evaluation games of a learner, by their numbers for each depth."""
-    scale, bf16 = learner.settings.value_scale, learner.settings.bf16
-    row = {}
-    for depth, n_games in games.items():
-        player = ValueNetAgent(learner.network, depth=depth, value_scale=scale, bf16=bf16)
-        row[f"{depth}-ply"] = summary(play(player, n_games, EVALUATION_SEED))
-    return row
+def play_evaluation(
+    network: nn.Module,
+    games_by_depth: dict[int, int],
+    value_scale: float = 1.0,
+    bf16: bool = False,
+) -> dict[str, Any]:
+    """Return the `summary` of evaluation games of each depth, named as `"1-ply"`.
+
+    Args:
+        network: the network.
+        games_by_depth: number of games for each depth: 1 is greedy, more is expectimax.
+        value_scale: points for each 1 of the network's output.
+        bf16: compute in bfloat16.
+    """
+    options: dict[str, Any] = {"value_scale": value_scale, "bf16": bf16}
+    return {
+        f"{depth}-ply": summary(
+            play(ValueNetAgent(network, depth=depth, **options), n_games, EVALUATION_SEED)
+        )
+        for depth, n_games in games_by_depth.items()
+    }

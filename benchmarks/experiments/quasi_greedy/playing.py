@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner, evaluate
+from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner, play_evaluation
 from afterstate.agents.game2048.learning.run_settings import NTupleSettings
 from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.agents.training.folder import FolderLock
@@ -224,7 +224,7 @@ class _Progress:
         """Play evaluation games, and return and print their results."""
         n_games = self.plan.games_at(share)
         depths, threads = {DEPTHS[m]: n for m, n in n_games.items()}, self.learner.threads
-        results = evaluate(self.learner.network, depths, threads)
+        results = play_evaluation(self.learner.network, depths, threads)
         scores: Row = {measure: results[f"{DEPTHS[measure]}-ply"] for measure in n_games}
         means = ", ".join(f"{measure} {score['mean']:,.0f}" for measure, score in scores.items())
         print(f"{self.title}, {share:.1%}: {means}", flush=True)

@@ -17,7 +17,7 @@ import pytest
 
 from afterstate.agents.config import from_dict, read
 from afterstate.agents.game2048.learning import ntuple_learner, play_logs
-from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner, evaluate
+from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner, play_evaluation
 from afterstate.agents.game2048.learning.run_settings import NTupleRun, NTupleSettings
 from afterstate.agents.game2048.play import Games, play
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
@@ -75,7 +75,7 @@ def test_a_run_writes_its_learner_rows_and_settings(train: TrainingCommand) -> N
     for row in rows:
         while expected.n_moves < row["n_moves"]:
             expected.play(1)
-        scores = evaluate(expected.network, {1: 20, 2: 2})
+        scores = play_evaluation(expected.network, {1: 20, 2: 2})
         assert {name: row[name] for name in scores} == scores
         assert (row["n_games"], row["n_learned"]) == (expected.n_games, expected.n_learned)
         assert row["seconds"] > 0
@@ -287,7 +287,7 @@ def test_an_interrupted_evaluation_is_repeated_after_resume(
     train: TrainingCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(ntuple_learner, "evaluate", interrupt)
+        patched.setattr(ntuple_learner, "play_evaluation", interrupt)
         message = train.error("--moves", "1.2e4")
     assert message == f"saved in {train.folder / 'run'}: continue with --resume"
     rows = read_rows(train("--moves", "1.2e4", "--resume"))
@@ -586,12 +586,12 @@ def test_evaluations_have_their_own_seeds_and_do_not_depend_on_threads() -> None
     learner = NTupleLearner(network([[0, 1, 4], [5, 6]]), seed=1)
     learner.play(5_000)
     net, weights = learner.network, learner.network.weights.copy()
-    result = evaluate(net, {1: 13, 2: 3})
+    result = play_evaluation(net, {1: 13, 2: 3})
     assert list(result) == ["1-ply", "2-ply"]
     assert result["1-ply"] == summary(play(NTupleAgent(net), 13, EVALUATION_SEED))
     assert result["2-ply"] == summary(play(ExpectimaxAgent(net, 2), 3, EVALUATION_SEED))
     for threads in (2, 3, 16):
-        assert evaluate(net, {1: 13, 2: 3}, threads=threads) == result
+        assert play_evaluation(net, {1: 13, 2: 3}, threads=threads) == result
     assert (net.weights == weights).all()
 
 

@@ -302,7 +302,7 @@ def test_games_of_each_network_are_appended_once(
     played = [(row["settings"].get("layers", 0), row["n_games"]) for row in rows]
     assert played == [(0, 3), (3, 3), (2, 3), (0, 2), (2, 2), (3, 2)]
     for row, games in ((rows[1], 3), (rows[5], 2)):
-        facts = policy_imitation.evaluate(net, games)
+        facts = policy_imitation.play_evaluation(net, {1: games})["1-ply"]
         assert {name: row[name] for name in facts} == facts
         expected = {"layers": 3, "seed": 1, "moves": 100, "log": None}
         assert row["settings"] == {**expected, "learner": run.digest({})}
