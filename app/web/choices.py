@@ -15,10 +15,9 @@ from typing import Any, NamedTuple
 from afterstate import agents
 from afterstate.agents.config import check_names, did_you_mean
 from afterstate.envs.messages import shown
+from afterstate.web.answers import Json
 
 Number = int | float
-Spec = dict[str, Any]
-"""A player as `{"name": ..., "settings": {...}}`."""
 
 
 SCORE, REWARD = "expected score to come", "reward"
@@ -36,7 +35,7 @@ class Setting(NamedTuple):
     high: Number = 0
     choices: Mapping[str, str] = MappingProxyType({})
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Json:
         """Return the setting as the page shows it."""
         step = 1 if isinstance(self.default, int) else "any"
         return self._asdict() | {"choices": dict(self.choices), "step": step}
@@ -62,7 +61,7 @@ class Choice(NamedTuple):
         """True if the player needs torch."""
         return agents.needs_torch(self.made)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Json:
         """Return the player as the page shows it."""
         return {
             "name": self.name,
@@ -163,7 +162,7 @@ TRAINED = Choice(
 """The player of 2048 that the visitor has trained on the page; with depth 1 it plays greedily."""
 
 
-def listed() -> dict[str, list[dict[str, Any]]]:
+def listed() -> dict[str, list[Json]]:
     """Return the players that can be made here, as JSON."""
     return {
         game: [each.as_json() for each in choices if _is_here(each)]
@@ -198,7 +197,7 @@ def needs_torch(name: str) -> bool:
     return any(each.name == name and each.needs_torch for game in CHOICES.values() for each in game)
 
 
-def of_player(game: str, player: str, settings: Mapping[str, Any]) -> Spec:
+def of_player(game: str, player: str, settings: Mapping[str, Any]) -> Json:
     """Return the choice that is a player of `agents.make` with these settings.
 
     Raises:
@@ -212,8 +211,8 @@ def of_player(game: str, player: str, settings: Mapping[str, Any]) -> Spec:
     raise ValueError(f"the page has no player {shown(player)} with {shown(settings)}")
 
 
-def checked(game: str, name: str, settings: dict[str, Any]) -> Spec:
-    """Return a player with all its settings.
+def checked(game: str, name: str, settings: Json) -> Json:
+    """Return a player with all its settings, as `{"name": ..., "settings": {...}}`.
 
     Raises:
         ValueError: an unknown player or setting, or a value out of bounds.

@@ -88,7 +88,7 @@ class Sparing(logging.Filter):
 
 def _imports() -> Any:
     """Return the context of imports: a process of this command starts again if they compile."""
-    from afterstate.web.memory import without_compiler
+    from afterstate.web.thinking.memory import without_compiler
 
     is_own = sys.argv[1:2] == ["web"]
     return without_compiler("AFTERSTATE_WEB_COMPILED") if is_own else nullcontext()

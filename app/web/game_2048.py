@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field
 
 from afterstate.envs.game2048.env import Game2048Env
 from afterstate.envs.game2048.rules import MAX_EXPONENT, words
+from afterstate.web.answers import Json
 
 MAX_UNDO = 200
 """Number of moves that can be taken back."""
@@ -69,7 +70,7 @@ def set_up(board: list[int], seed: int) -> Game:
     return Game(seed=None, position=_position())
 
 
-def play(game: Game, action: int) -> dict[str, Any]:
+def play(game: Game, action: int) -> Json:
     """Play a move and return it as JSON: afterstate, reward, new tile and the next position.
 
     Raises:
@@ -100,7 +101,7 @@ def undo(game: Game) -> None:
     game.n_moves, game.turn = max(0, game.n_moves - 1), game.turn + 1
 
 
-def state(game: Game) -> dict[str, Any]:
+def state(game: Game) -> Json:
     """Return the position as JSON."""
     _enter(game.position)
     legal = [bool(each) for each in _ENV.action_masks()]
@@ -135,7 +136,7 @@ def board_of(word: int) -> list[int]:
 
 def let_play(
     player: Any, game: Game, most: int, until: int | None = None
-) -> tuple[list[dict[str, Any]], float]:
+) -> tuple[list[Json], float]:
     """Return the moves that a player plays in a game, as `play` does, and its seconds of thought.
 
     Args:
@@ -144,7 +145,7 @@ def let_play(
         most: number of moves at most.
         until: the tile at which to stop.
     """
-    played: list[dict[str, Any]] = []
+    played: list[Json] = []
     seconds, now = 0.0, state(game)
     while len(played) < most and not now["over"]:
         start = time.perf_counter()
@@ -157,7 +158,7 @@ def let_play(
     return played, seconds
 
 
-def follow(game: Game, later: Game, played: list[dict[str, Any]]) -> None:
+def follow(game: Game, later: Game, played: list[Json]) -> None:
     """Update a game, and the moves of a copy that was played on without the past, by that copy."""
     for number, move in enumerate(played, len(game.past) + 1):
         move["can_undo"] = min(number, MAX_UNDO)

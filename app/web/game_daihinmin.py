@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from pydantic import BaseModel, Field, field_validator
@@ -22,10 +22,9 @@ from afterstate.envs.daihinmin.render import CLASSES, PLACES
 from afterstate.envs.daihinmin.rules import GAME, N_PLAYERS, Game, give, partner, play, rewind
 from afterstate.envs.daihinmin.views import legal_plays, view
 from afterstate.envs.messages import shown
+from afterstate.web.answers import Json
 from afterstate.web.choices import checked, find
 from afterstate.web.game_2048 import Seed
-
-Json = dict[str, Any]
 
 MAX_GAMES = 100
 """Games of a match at most."""

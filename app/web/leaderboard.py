@@ -11,17 +11,14 @@ import threading
 import zlib
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE
 from afterstate.envs import json_files
 from afterstate.leaderboard import games, rows
 from afterstate.leaderboard.games import OPPONENTS, Entry
 from afterstate.web import choices, game_daihinmin
-from afterstate.web.choices import Spec
+from afterstate.web.answers import Json
 from afterstate.web.game_daihinmin import Match
-
-Json = dict[str, Any]
 
 FOLDER = games.ROOT / "benchmarks" / "results" / "leaderboard"
 SHOWN = 30
@@ -68,7 +65,7 @@ def _number(text: str) -> float | None:
     return float(text) if text else None
 
 
-def _spec(entry: Entry) -> Spec | None:
+def _spec(entry: Entry) -> Json | None:
     """Return the player of an entry, None if visitors cannot choose it."""
     if entry.timed:
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
@@ -12,14 +12,14 @@ from afterstate.envs.daihinmin.plays import N_PLAYS
 from afterstate.envs.daihinmin.rules import N_PLAYERS
 from afterstate.envs.game2048.rules import check_tile
 from afterstate.web import choices
-from afterstate.web.choices import Spec
+from afterstate.web.answers import Json, Refusal
 from afterstate.web.game_2048 import Board, Seed
 from afterstate.web.game_daihinmin import MAX_GAMES
-from afterstate.web.thinking.pool import Refusal
 
 MAX_MOVES = 2000
 """Moves of 2048 that one request may ask for."""
 
+GameName = Literal["2048", "daihinmin"]
 Card = Annotated[int, Field(ge=0, lt=N_CARDS)]
 
 
@@ -39,9 +39,9 @@ class Player(Request):
     """A player and its settings."""
 
     name: Annotated[str, Field(max_length=40)]
-    settings: Annotated[dict[str, Any], Field(max_length=10)] = Field(default_factory=dict)
+    settings: Annotated[Json, Field(max_length=10)] = Field(default_factory=dict)
 
-    def spec(self, game: str) -> Spec:
+    def spec(self, game: str) -> Json:
         """Return the player, checked.
 
         Raises:
@@ -94,9 +94,9 @@ class NewMatch(Start):
     seed: Seed | None = None
     n_games: Annotated[int, Field(ge=1, le=MAX_GAMES)] = 3
 
-    def specs(self) -> list[Spec | None]:
+    def specs(self) -> list[Json | None]:
         """Return the players, with None for the visitor; raise Refusal for a wrong one."""
-        others: list[Spec | None] = [each.spec("daihinmin") for each in self.players]
+        others: list[Json | None] = [each.spec("daihinmin") for each in self.players]
         return others if len(others) == N_PLAYERS else [None, *others]
 
 
@@ -142,11 +142,11 @@ class PlayGames(Request):
 class Recorded(Request):
     """A recorded game."""
 
-    game: dict[str, Any]
+    game: Json
 
     @field_validator("game")
     @classmethod
-    def _check_text(cls, game: dict[str, Any]) -> dict[str, Any]:
+    def _check_text(cls, game: Json) -> Json:
         """Return the game if its texts can be sent."""
         try:
             json.dumps(game, ensure_ascii=False).encode()
@@ -155,7 +155,3 @@ class Recorded(Request):
         except RecursionError:
             raise ValueError("its values must not be nested that deep") from None
         return game
-
-
-Json = dict[str, Any]
-GameName = Literal["2048", "daihinmin"]

@@ -14,12 +14,13 @@ from fastapi.responses import JSONResponse
 from fastapi.staticfiles import StaticFiles
 
 from afterstate.envs.messages import shown
+from afterstate.web.answers import Refusal
 from afterstate.web.guard import Guard
 from afterstate.web.routes import daihinmin, game_2048, leaderboard, learning, pages
 from afterstate.web.routes.site import State, set_cookie
 from afterstate.web.settings import Limits
 from afterstate.web.thinking.learners import Learners
-from afterstate.web.thinking.pool import Refusal, Thinking
+from afterstate.web.thinking.pool import Thinking
 from afterstate.web.visitors import Visitors
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})

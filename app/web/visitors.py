@@ -20,10 +20,10 @@ from pydantic import BaseModel
 
 from afterstate.agents.training.folder import FolderLock
 from afterstate.envs import durable_files
+from afterstate.web.answers import Refusal
 from afterstate.web.game_2048 import Game as Game2048
 from afterstate.web.game_daihinmin import Match
 from afterstate.web.settings import Limits
-from afterstate.web.thinking.pool import Refusal
 
 LOGGER = logging.getLogger(__name__)
 

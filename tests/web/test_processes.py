@@ -17,10 +17,11 @@ pytest.importorskip("fastapi")
 
 from numba import njit
 
+from afterstate.web.answers import Refusal
 from afterstate.web.settings import Limits
 from afterstate.web.thinking import preload
 from afterstate.web.thinking.learners import LOST, Learners, _Learner
-from afterstate.web.thinking.pool import PATIENCE, Refusal, Thinking, Worker
+from afterstate.web.thinking.pool import PATIENCE, Thinking, Worker
 from tests.web.answering import allocate, echo, sleep
 
 pytestmark = pytest.mark.slow

@@ -18,11 +18,11 @@ pytest.importorskip("fastapi")
 
 
 from afterstate.web import game_2048, game_daihinmin
+from afterstate.web.answers import Refusal
 from afterstate.web.guard import COOKIE
 from afterstate.web.leaderboard import FOLDER
 from afterstate.web.server import VIEWS
 from afterstate.web.settings import Limits
-from afterstate.web.thinking.pool import Refusal
 from afterstate.web.visitors import Visitor, Visitors
 from tests.web.conftest import Server
 

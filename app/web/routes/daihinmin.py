@@ -9,11 +9,11 @@ from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
 from afterstate.web import game_daihinmin, leaderboard
+from afterstate.web.answers import Json, Refusal
 from afterstate.web.game_daihinmin import Match
 from afterstate.web.requests import (
     Gift,
     HintDaihinmin,
-    Json,
     NewMatch,
     Play,
     Recorded,
@@ -31,7 +31,6 @@ from afterstate.web.routes.site import (
     turn_after,
     unchanged,
 )
-from afterstate.web.thinking.pool import Refusal
 from afterstate.web.visitors import Visitor
 
 router = APIRouter(prefix="/api/daihinmin")

@@ -9,7 +9,8 @@ from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
 from afterstate.web import choices, game_2048
-from afterstate.web.requests import Hint, Json, Move, New2048, Run, Turn
+from afterstate.web.answers import Json, Refusal
+from afterstate.web.requests import Hint, Move, New2048, Run, Turn
 from afterstate.web.routes.site import (
     Me,
     Site,
@@ -20,7 +21,6 @@ from afterstate.web.routes.site import (
     turn_after,
     unchanged,
 )
-from afterstate.web.thinking.pool import Refusal
 from afterstate.web.visitors import Visitor
 
 router = APIRouter(prefix="/api/2048")

@@ -10,8 +10,8 @@ from fastapi import APIRouter, Query
 
 from afterstate.envs.messages import shown
 from afterstate.web import leaderboard
-from afterstate.web.requests import GameName, Json
-from afterstate.web.thinking.pool import Refusal
+from afterstate.web.answers import Json, Refusal
+from afterstate.web.requests import GameName
 
 router = APIRouter(prefix="/api/leaderboard")
 

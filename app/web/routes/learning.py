@@ -6,9 +6,9 @@ from functools import partial
 
 from fastapi import APIRouter
 
-from afterstate.web.requests import Json, Learn, PlayGames
+from afterstate.web.answers import Json, Refusal
+from afterstate.web.requests import Learn, PlayGames
 from afterstate.web.routes.site import Me, Site, Starter
-from afterstate.web.thinking.pool import Refusal
 
 router = APIRouter(prefix="/api/learn")
 

@@ -8,8 +8,8 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import FileResponse
 
 from afterstate.web import choices, game_2048, game_daihinmin
+from afterstate.web.answers import Json
 from afterstate.web.guard import cookie_of
-from afterstate.web.requests import Json
 from afterstate.web.routes.site import Me, Site, set_cookie
 
 STATIC = Path(__file__).parents[1] / "static"

@@ -10,11 +10,12 @@ from fastapi import Depends, Request, Response
 
 from afterstate.envs.messages import shown
 from afterstate.web import game_2048
+from afterstate.web.answers import Refusal
 from afterstate.web.game_daihinmin import Match
 from afterstate.web.guard import cookie_name, cookie_of
 from afterstate.web.settings import Limits
 from afterstate.web.thinking.learners import Learners
-from afterstate.web.thinking.pool import Refusal, Thinking
+from afterstate.web.thinking.pool import Thinking
 from afterstate.web.visitors import Games, Visitor, Visitors
 
 Held = TypeVar("Held", game_2048.Game, Match)

@@ -17,10 +17,10 @@ from afterstate.agents.game2048.simple import RewardAgent
 from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.rules import Game
 from afterstate.web import game_2048
+from afterstate.web.answers import Json
 from afterstate.web.game_2048 import Game as Game2048
 from afterstate.web.game_2048 import afterstates, board_of, outcomes, word
 
-Json = dict[str, Any]
 Evaluate = Callable[[list[list[int]]], Any]
 """Maps boards to the values `[n, 4]` of their moves, minus infinity for illegal ones."""
 

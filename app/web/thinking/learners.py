@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from typing import Any
 
+from afterstate.web.answers import Json, Refusal
 from afterstate.web.settings import Limits
 from afterstate.web.thinking import preload
-from afterstate.web.thinking.pool import PREPARING, Refusal, Worker, ignore, new_worker, too_slow
-
-Json = dict[str, Any]
+from afterstate.web.thinking.pool import PREPARING, Worker, ignore, new_worker, too_slow
 
 LOST = "the network is lost, because its process has ended: start again"
 

@@ -21,9 +21,8 @@ from afterstate.agents.game2048.values.ntuple import NTupleAgent
 from afterstate.envs.game2048.env import Game2048Env
 from afterstate.envs.game2048.rules import words
 from afterstate.web import game_2048
+from afterstate.web.answers import Json
 from afterstate.web.thinking import analysis
-
-Json = dict[str, Any]
 
 _MOVES = 20_000  # between two looks at the clock
 _KEPT = 1000  # games of the mean

@@ -24,12 +24,12 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from afterstate.web import choices
+from afterstate.web.answers import Json, Refusal
 from afterstate.web.settings import Limits
 from afterstate.web.thinking import preload
 
 LOGGER = logging.getLogger(__name__)
 
-Json = dict[str, Any]
 Search = Callable[[Json], Coroutine[Any, Any, Json]]
 
 PATIENCE = 0.4
@@ -42,14 +42,6 @@ _NICE = 10
 STOPPED = 499
 """Status of the answer to a search that its visitor stopped, of which the page says nothing."""
 _context = multiprocessing.get_context("forkserver")
-
-
-class Refusal(Exception):
-    """A request that is refused, with the status of the answer."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 def too_slow(seconds: float) -> Refusal:

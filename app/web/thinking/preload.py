@@ -8,7 +8,7 @@ import signal
 from multiprocessing.connection import Connection
 from typing import Any
 
-from afterstate.web.memory import limit_memory, without_compiler
+from afterstate.web.thinking.memory import limit_memory, without_compiler
 
 MEMORY = 4 << 30
 """Address space of a process in bytes, with the loaded players that it shares."""

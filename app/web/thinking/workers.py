@@ -17,10 +17,9 @@ from afterstate import agents
 from afterstate.agents.game2048.values.ntuple_network import Network
 from afterstate.envs.daihinmin.rules import N_PLAYERS
 from afterstate.web import choices, game_2048, game_daihinmin
-from afterstate.web.memory import limit_memory
+from afterstate.web.answers import Json
 from afterstate.web.thinking import analysis
-
-Json = dict[str, Any]
+from afterstate.web.thinking.memory import limit_memory
 
 _BY_TABLE = ("ntuple", "expectimax", "mc-softmax")
 MEMORY_WITH_TORCH = 32 << 30

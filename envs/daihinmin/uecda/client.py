@@ -22,7 +22,7 @@ from afterstate.envs.daihinmin.rules import ACCEPTED, N_PLAYERS, REFUSED, Game
 from afterstate.envs.daihinmin.uecda import tables
 from afterstate.envs.daihinmin.uecda.asking import AskedPlayer
 from afterstate.envs.daihinmin.uecda.settings import SILENCE_SECONDS
-from afterstate.envs.daihinmin.uecda.tables import ProtocolError, Refusal, Table
+from afterstate.envs.daihinmin.uecda.tables import ProtocolError, RefusalCode, Table
 from afterstate.envs.daihinmin.uecda.watching import Watcher
 from afterstate.envs.daihinmin.views import view
 from afterstate.envs.messages import listed
@@ -165,7 +165,7 @@ def _join(connection: Connection, name: str) -> int:
         connection.send(tables.profile_table(name))
     try:
         number = connection.number(
-            "the number of a player", [*range(N_PLAYERS), *map(int, Refusal)]
+            "the number of a player", [*range(N_PLAYERS), *map(int, RefusalCode)]
         )
     except ConnectionError as error:
         raise ConnectionError(
@@ -173,7 +173,7 @@ def _join(connection: Connection, name: str) -> int:
             f"speak protocol {tables.PROTOCOL}"
         ) from error
     if number < 0:
-        reason = tables.REASONS[Refusal(number)]
+        reason = tables.REASONS[RefusalCode(number)]
         raise ConnectionError(f"the server refused the client: {reason}")
     return number
 

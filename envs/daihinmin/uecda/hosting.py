@@ -18,7 +18,7 @@ from afterstate.envs.daihinmin.uecda.journal import Journal
 from afterstate.envs.daihinmin.uecda.lobby import Refused
 from afterstate.envs.daihinmin.uecda.seats import Client, ClientSeat, Clock, PlayerSeat, Seat
 from afterstate.envs.daihinmin.uecda.settings import ServerSettings
-from afterstate.envs.daihinmin.uecda.tables import Refusal, Table
+from afterstate.envs.daihinmin.uecda.tables import RefusalCode, Table
 
 GOODBYE_SECONDS = 2.0
 """Time for clients to read the rest when the match is over."""
@@ -90,7 +90,7 @@ class HostedMatch:
         version, name = tables.read_profile(profile)
         if version != tables.PROTOCOL:
             speaks = f"this server speaks {tables.PROTOCOL} only"
-            raise Refused(Refusal.PROTOCOL, f"asked for protocol {version}; {speaks}")
+            raise Refused(RefusalCode.PROTOCOL, f"asked for protocol {version}; {speaks}")
         self._check_seat(host)
         return name or "unnamed"
 
@@ -98,13 +98,13 @@ class HostedMatch:
         """Free the seats of clients that left; raise Refused if all others are taken."""
         self._drop_leavers()
         if not self.n_missing():
-            raise Refused(Refusal.FULL, "came when all seats were taken")
+            raise Refused(RefusalCode.FULL, "came when all seats were taken")
 
     def _check_seat(self, host: str) -> None:
         """Free the seats of clients that left; raise Refused if an address gets none."""
         self.check_open()
         if self.n_clients(host) >= self._settings.seats_per_address:
-            raise Refused(Refusal.ADDRESS, "came when its address had its share of the seats")
+            raise Refused(RefusalCode.ADDRESS, "came when its address had its share of the seats")
 
     def n_clients(self, host: str) -> int:
         """Return the number of clients of an address."""

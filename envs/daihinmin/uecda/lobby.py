@@ -22,7 +22,7 @@ from typing import Any
 from afterstate.envs.daihinmin.uecda import tables
 from afterstate.envs.daihinmin.uecda.journal import Journal
 from afterstate.envs.daihinmin.uecda.settings import N_SEATS, ServerSettings
-from afterstate.envs.daihinmin.uecda.tables import Refusal, Table
+from afterstate.envs.daihinmin.uecda.tables import RefusalCode, Table
 
 PATIENCE_SECONDS = 0.1
 """Time for which a silent connection keeps its place though there are too many of its address."""
@@ -61,12 +61,12 @@ class Refused(Exception):
         why: the same for the log, as the end of a sentence that starts with `it`.
     """
 
-    def __init__(self, refusal: Refusal, why: str) -> None:
+    def __init__(self, refusal: RefusalCode, why: str) -> None:
         super().__init__(why)
         self.refusal = refusal
 
 
-def dismiss(connection: socket.socket, refusal: Refusal) -> None:
+def dismiss(connection: socket.socket, refusal: RefusalCode) -> None:
     """Tell a client why it gets no seat, and close the connection.
 
     What the client has sent is read, because the system would otherwise discard the reason.
@@ -111,7 +111,7 @@ class Waiting:
     def no_profile(self, why: str) -> Refused:
         """Return the refusal of a client that sends no profile."""
         text = f"{why}: no profile; clients of protocol 20060 send none"
-        return Refused(Refusal.NO_PROFILE, text)
+        return Refused(RefusalCode.NO_PROFILE, text)
 
 
 class Lobby:
@@ -270,7 +270,7 @@ class Lobby:
     def check_rate(self, host: str) -> None:
         """Raise Refused if an address opens too many connections, or did so seconds ago."""
         if self._flooded.get(host, -math.inf) > time.monotonic() - FLOOD_SECONDS:
-            raise Refused(Refusal.ADDRESS, "came when its address opened too many connections")
+            raise Refused(RefusalCode.ADDRESS, "came when its address opened too many connections")
 
     def check_crowd(self, host: str) -> None:
         """Close a silent connection if there are too many for one more client with a profile.
@@ -280,10 +280,12 @@ class Lobby:
         """
         n_own = list(self._seating.values()).count(host)
         if n_own >= min(self._settings.seats_per_address, N_SEATS) + SPARE_CLIENTS:
-            raise Refused(Refusal.ADDRESS, "came when too many of its address waited for a seat")
+            raise Refused(
+                RefusalCode.ADDRESS, "came when too many of its address waited for a seat"
+            )
         if self._is_full():
             if not self._waiting:
-                raise Refused(Refusal.CROWD, "came when there were too many")
+                raise Refused(RefusalCode.CROWD, "came when there were too many")
             self._evict(max(self._waiting.values(), key=len))
 
     def _is_full(self) -> bool:
@@ -294,7 +296,7 @@ class Lobby:
         """Close the oldest of some silent connections."""
         oldest = next(iter(queue))
         self._forget(oldest)
-        self._refuse(oldest, Refused(Refusal.CROWD, "was silent when there were too many"))
+        self._refuse(oldest, Refused(RefusalCode.CROWD, "was silent when there were too many"))
 
     def _make_room(self, host: str) -> None:
         """Close a silent connection if there are too many for another one of an address.
@@ -311,7 +313,7 @@ class Lobby:
         if is_old or (is_full and len(queue) > len(own)):
             self._evict(queue)
         elif is_full:
-            raise Refused(Refusal.CROWD, "came when there were too many")
+            raise Refused(RefusalCode.CROWD, "came when there were too many")
 
     def _forget(self, waiting: Waiting) -> None:
         """Remove a connection from those that wait."""

@@ -31,7 +31,7 @@ from afterstate.envs.daihinmin.uecda.journal import Journal
 from afterstate.envs.daihinmin.uecda.lobby import Lobby, Refused
 from afterstate.envs.daihinmin.uecda.seats import Client, Stream, open_stream
 from afterstate.envs.daihinmin.uecda.settings import ServerSettings, check
-from afterstate.envs.daihinmin.uecda.tables import Refusal, Table
+from afterstate.envs.daihinmin.uecda.tables import RefusalCode, Table
 from afterstate.envs.daihinmin.views import view
 from afterstate.envs.words import draw_word
 
@@ -51,7 +51,7 @@ def _compile_checks() -> None:
 async def _watch(reader: Stream, seconds: float) -> None:
     """Wait for a time; raise Refused as soon as the client hangs up."""
     if not await reader.stays(seconds):
-        raise Refused(Refusal.NO_PROFILE, "hung up before it got a seat")
+        raise Refused(RefusalCode.NO_PROFILE, "hung up before it got a seat")
 
 
 class Server:

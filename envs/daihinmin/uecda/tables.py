@@ -11,7 +11,7 @@ numbers. Every number is an `int32`, high byte first. Columns are the ranks of `
 
 A client's tables have only rows 0 to 4. The messages of a match, for each client:
 
-    profile ->, <- its number or a `Refusal`, and for each game
+    profile ->, <- its number or a `RefusalCode`, and for each game
         <- start table, (gift table ->), and for each action
             <- turn table, (submission ->, <- answer), <- field table, <- end
 """
@@ -51,7 +51,7 @@ _CARD_ROWS = 5
 _PLAYERS = set(range(N_PLAYERS))
 
 
-class Refusal(IntEnum):
+class RefusalCode(IntEnum):
     """A reason why a client gets no seat, sent instead of its number.
 
     The server then closes the connection. Clients that know no reasons take the number for theirs
@@ -66,11 +66,11 @@ class Refusal(IntEnum):
 
 
 REASONS = {
-    Refusal.FULL: "all seats are taken",
-    Refusal.PROTOCOL: f"it speaks protocol {PROTOCOL} only",
-    Refusal.NO_PROFILE: "it got no profile in time",
-    Refusal.CROWD: "too many connections wait for a seat",
-    Refusal.ADDRESS: "it accepts no more clients of this address",
+    RefusalCode.FULL: "all seats are taken",
+    RefusalCode.PROTOCOL: f"it speaks protocol {PROTOCOL} only",
+    RefusalCode.NO_PROFILE: "it got no profile in time",
+    RefusalCode.CROWD: "too many connections wait for a seat",
+    RefusalCode.ADDRESS: "it accepts no more clients of this address",
 }
 """The reasons in words, as the end of a sentence about the server."""
 

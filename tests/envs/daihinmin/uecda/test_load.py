@@ -15,7 +15,7 @@ import pytest
 
 from afterstate.envs.daihinmin.records.replay import replay
 from afterstate.envs.daihinmin.uecda import tables
-from afterstate.envs.daihinmin.uecda.tables import ProtocolError, Refusal
+from afterstate.envs.daihinmin.uecda.tables import ProtocolError, RefusalCode
 from afterstate.envs.daihinmin.uecda.watching import Watcher
 from tests.support.daihinmin import connection_flood
 from tests.support.daihinmin.uecda_peers import SOON, Raw
@@ -71,8 +71,8 @@ class Visitor:
         """Play a match; return False if all seats are taken."""
         with Raw(self._port, host=self._host) as client:
             client.connection.send(tables.profile_table(f"v{self._host[-1]}"))
-            number = client.connection.number("number", [*range(5), Refusal.FULL])
-            if number == Refusal.FULL:
+            number = client.connection.number("number", [*range(5), RefusalCode.FULL])
+            if number == RefusalCode.FULL:
                 return False
             seated = time.monotonic()
             self.joined.append(seated - first)
