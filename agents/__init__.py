@@ -82,8 +82,8 @@ _PLAYERS: dict[str, _Entry] = {
     "daihinmin-actor": _Entry("daihinmin.values.actor_net", "ActorAgent", needs_torch=True),
 }
 
-_FILES = (".npz", ".safetensors", ".w")
-"""Endings of files of players."""
+SUFFIXES = (".npz", ".safetensors", ".w")
+"""The endings of files that `load` reads."""
 
 _SB3 = "https://github.com/afterstate/afterstate/blob/main/docs/tutorials/ppo_dqn.md"
 
@@ -242,10 +242,10 @@ def load(file: str | Path) -> Any:
     """
     from afterstate.agents import files
 
-    if not isinstance(file, (str, Path)) or Path(file).suffix not in _FILES:
+    if not isinstance(file, (str, Path)) or Path(file).suffix not in SUFFIXES:
         given = str(file) if isinstance(file, Path) else file
         advice = _suggestion(given) if Path(str(file)).suffix == ".zip" else ""
-        raise ValueError(f"file must end in {', '.join(_FILES)}, got {shown(given)}{advice}")
+        raise ValueError(f"file must end in {', '.join(SUFFIXES)}, got {shown(given)}{advice}")
     if Path(file).suffix == ".safetensors":
         return make(_player_of_net(file), network=file)
     if Path(file).suffix != ".w" and files.read(file, only=())[0]["kind"] == "daihinmin-policy":
@@ -275,9 +275,9 @@ def find(text: str, seed: int | None = None) -> Any:
     name, *pairs = name_and_pairs(text)
     if name not in _PLAYERS and f"daihinmin-{name}" in _PLAYERS:
         name = f"daihinmin-{name}"
-    if name not in _PLAYERS and Path(text).suffix in _FILES:
+    if name not in _PLAYERS and Path(text).suffix in SUFFIXES:
         return load(text)
-    if name not in _PLAYERS and Path(name).suffix in _FILES:
+    if name not in _PLAYERS and Path(name).suffix in SUFFIXES:
         raise ValueError(
             f"a player's file has no settings, got {shown(text)}; others may have it as their "
             f"network, such as expectimax,depth=2,network={name}"
@@ -306,13 +306,13 @@ def _suggestion(name: str) -> str:
     if "=" in name:
         return f": settings follow a player's name and a comma, such as expectimax,{name}"
     if 0 < len(name) < 200 and path.is_dir():
-        files = {each.name for each in path.iterdir() if each.suffix in _FILES}
+        files = {each.name for each in path.iterdir() if each.suffix in SUFFIXES}
         files.discard("learner.safetensors")  # which does not play
         return f": it is a folder, files of players in it: {', '.join(sorted(files)) or 'none'}"
     if f"daihinmin-{name}" in _PLAYERS:
         return f", did you mean 'daihinmin-{name}'?"
     names = did_you_mean(name, _PLAYERS, [each.removeprefix("daihinmin-") for each in _PLAYERS])
-    return f"{names}; or a file that ends in {', '.join(_FILES)}"
+    return f"{names}; or a file that ends in {', '.join(SUFFIXES)}"
 
 
 def _import(module: str) -> Any:

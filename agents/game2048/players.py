@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,8 +22,17 @@ if TYPE_CHECKING:
 PRETRAINED = Path(__file__).parent / "pretrained" / "ntuple.npz"
 """The pretrained N-tuple network, for 4x4 boards."""
 
+BY_NTUPLE_NETWORK = ("ntuple", "expectimax", "mc-softmax")
+"""The names of players by an N-tuple network: the pretrained one unless settings have another."""
+
 Tuples = str | Sequence[Sequence[int]]
 """The name of a tuple set, such as `"4x6"`, or the cells of each tuple."""
+
+
+@cache
+def pretrained() -> Network:
+    """Return the pretrained N-tuple network, which a process reads once for several players."""
+    return ntuple_file.load(PRETRAINED)
 
 
 def greedy(

@@ -30,6 +30,7 @@ from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE as CYCLE
 from afterstate.agents.daihinmin.play import play_match
 from afterstate.agents.factories import factory as find_factory
 from afterstate.agents.game2048.play import play
+from afterstate.agents.game2048.players import BY_NTUPLE_NETWORK, pretrained
 from afterstate.agents.game2048.values import pruned
 from afterstate.agents.game2048.values.ntuple_network import Network
 from afterstate.envs import json_files
@@ -53,10 +54,8 @@ OPPONENTS = ("daihinmin-sample", "daihinmin-heuristic", "daihinmin-policy", "dai
 _LONGEST, _MARKS = 100, set("|`[]<>*$\\\r\n")
 """Longest name, and characters that neither Markdown nor figures may get in names of entries."""
 
-_FILES = (".npz", ".safetensors", ".w")
 _LEARNED = ("network", "net", "policy", "prior")
-_BY_TABLE = ("ntuple", "expectimax", "mc-softmax")
-_OF_TABLE = {"network", "tuples", "size"}
+_OF_NETWORK = {"network", "tuples", "size"}
 
 
 class Entry(NamedTuple):
@@ -197,33 +196,26 @@ def make(entry: Entry, seed: int) -> Any:
 def _make(entry: Entry, settings: dict[str, Any]) -> Any:
     """Return what the entry's factory, file or name makes, unchecked."""
     resolved = {name: _resolve(entry.folder, value) for name, value in settings.items()}
-    if Path(entry.player).suffix in _FILES:
+    if Path(entry.player).suffix in agents.SUFFIXES:
         if resolved:
             raise ValueError(f"a player from a file takes no settings, got {shown(resolved)}")
         return agents.load(entry.folder / entry.player)
     if _has_factory(entry):
         return factory(entry)(**resolved)
-    if entry.player in _BY_TABLE and not resolved.keys() & _OF_TABLE:
-        resolved["network"] = _table()
+    if entry.player in BY_NTUPLE_NETWORK and not resolved.keys() & _OF_NETWORK:
+        resolved["network"] = pretrained()
     return agents.make(entry.player, **resolved)
 
 
 def _has_factory(entry: Entry) -> bool:
     """Return True if an entry's player is a factory: a path of a file may have a colon, too."""
-    return ":" in entry.player and Path(entry.player).suffix not in _FILES
+    return ":" in entry.player and Path(entry.player).suffix not in agents.SUFFIXES
 
 
 def _resolve(folder: Path, value: Any) -> Any:
     """Return a setting, with the folder before it if it is a file of weights."""
-    is_file = isinstance(value, str) and Path(value).suffix in _FILES
+    is_file = isinstance(value, str) and Path(value).suffix in agents.SUFFIXES
     return str(folder / value) if is_file else value
-
-
-@cache
-def _table() -> Any:
-    """Return the pretrained N-tuple network, 1 GB, which a process reads once."""
-    player: Any = agents.make("ntuple")
-    return player.network
 
 
 def factory(entry: Entry) -> Callable[..., Any]:

@@ -14,25 +14,16 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from afterstate import agents
-from afterstate.agents.game2048.values.ntuple_network import Network
+from afterstate.agents.game2048.players import BY_NTUPLE_NETWORK, pretrained
 from afterstate.envs.daihinmin.rules import N_PLAYERS
 from afterstate.web import choices, game_2048, game_daihinmin
 from afterstate.web.answers import Json
 from afterstate.web.thinking import analysis
 from afterstate.web.thinking.memory import limit_memory
 
-_BY_TABLE = ("ntuple", "expectimax", "mc-softmax")
 MEMORY_WITH_TORCH = 32 << 30
 """Address space of a process that loads torch, whose builds for GPUs map many libraries."""
 _START = [1, 1, *[0] * 14]
-
-
-@lru_cache(maxsize=1)
-def pretrained() -> Network:
-    """Return the pretrained N-tuple network."""
-    player: Any = agents.make("ntuple")
-    network: Network = player.network
-    return network
 
 
 @lru_cache(maxsize=8)
@@ -42,7 +33,7 @@ def _player(spec: str, seed: int | None) -> Any:
     choice = choices.find("daihinmin" if name.startswith("daihinmin-") else "2048", name)
     if seed is not None and agents.takes_seed(choice.made):
         settings["seed"] = seed
-    if choice.made in _BY_TABLE:
+    if choice.made in BY_NTUPLE_NETWORK:
         settings["network"] = pretrained()
     return agents.make(choice.made, **choice.fixed, **settings)
 

@@ -40,8 +40,6 @@ from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent, learned_temperature
 from afterstate.agents.game2048.search.softmax_settings import MCSoftmaxSettings
 from afterstate.agents.game2048.values.ntuple import estimate
-from afterstate.agents.game2048.values.ntuple_file import load
-from afterstate.agents.game2048.values.ntuple_network import Network
 from afterstate.agents.training.run import EVALUATION_SEED, Diverged, summary
 from afterstate.agents.training.workers import ALONE, Workers
 from afterstate.envs import durable_files, json_files
@@ -112,17 +110,11 @@ class Args:
         return Study(read(self.settings, Experiment), self.out)
 
 
-@functools.cache
-def pretrained_tables() -> Network:
-    """Return the pretrained N-tuple network, which a process reads once."""
-    return load(players.PRETRAINED)
-
-
 class BatchedNetwork:
     """The pretrained N-tuple network as a value function that is called with batches of boards."""
 
     def __init__(self) -> None:
-        self._net = pretrained_tables()
+        self._net = players.pretrained()
         self.size = self._net.size
 
     def estimate(self, boards: Words) -> Any:
@@ -138,7 +130,7 @@ def make_player(cell: Row, **changes: Any) -> Any:
     elif options.get("network") == "ntuple, batched":
         options["network"] = BatchedNetwork()
     else:
-        options["network"] = pretrained_tables()
+        options["network"] = players.pretrained()
     return agents.make(cell["player"], **options)
 
 
@@ -297,7 +289,7 @@ def learn_temperature(args: Args) -> None:
     plan = experiment.temperature
     network = experiment.networks["ntuple"]
     boards = logged_boards(args.runs / "temperature.npy", plan.positions, network_sha256=network)
-    player = MCSoftmaxAgent(load(players.PRETRAINED), MCSoftmaxSettings(**plan.searches))
+    player = MCSoftmaxAgent(players.pretrained(), MCSoftmaxSettings(**plan.searches))
     temperature = round(learned_temperature(player, boards), 4)
     row = {**asdict(plan), "boards": len(boards), "temperature": temperature, "machine": machine()}
     args.out.mkdir(parents=True, exist_ok=True)
