@@ -47,9 +47,10 @@ def run(options: Eval) -> int:
     evaluate: Callable[[str, Eval], dict[str, Any]]
     if _game(options) == "2048":
         _check_2048(options)
-        evaluate, table = _score, _scores
+        evaluate, table = _evaluate_2048, _table_2048
     else:
-        evaluate, table = partial(_points, opponents=_opponents(options)), _all_points
+        evaluate = partial(_evaluate_daihinmin, opponents=_opponents(options))
+        table = _table_daihinmin
     results = []
     for name in options.players:
         results.append({"player": name, "seed": options.seed, **evaluate(name, options)})
@@ -91,7 +92,7 @@ def _move_once(name: str, player: Any) -> None:
         move_once(player)
 
 
-def _score(name: str, options: Eval) -> dict[str, Any]:
+def _evaluate_2048(name: str, options: Eval) -> dict[str, Any]:
     """Return the summary of a player's games of 2048."""
     from tqdm import tqdm
 
@@ -117,7 +118,7 @@ def _score(name: str, options: Eval) -> dict[str, Any]:
     return {**result, "n_moves": int(games.n_moves.sum()), "cpu_seconds": seconds}
 
 
-def _scores(results: list[dict[str, Any]]) -> str:
+def _table_2048(results: list[dict[str, Any]]) -> str:
     """Return the table of players of 2048, the best first."""
     head = ["player", "games", "mean score", "best", *map(str, TILES), "CPU time per move"]
     rows = []
@@ -131,7 +132,7 @@ def _scores(results: list[dict[str, Any]]) -> str:
     return f"{aligned(head, rows)}\n\n± is half the 95% confidence interval of the mean."
 
 
-def _points(name: str, options: Eval, opponents: list[str]) -> dict[str, Any]:
+def _evaluate_daihinmin(name: str, options: Eval, opponents: list[str]) -> dict[str, Any]:
     """Return a player's points per 100 games of Daihinmin."""
     from tqdm import tqdm
 
@@ -160,7 +161,7 @@ def _points(name: str, options: Eval, opponents: list[str]) -> dict[str, Any]:
     }
 
 
-def _all_points(results: list[dict[str, Any]]) -> str:
+def _table_daihinmin(results: list[dict[str, Any]]) -> str:
     """Return the table of players of Daihinmin, the best first."""
     rows = []
     for each in sorted(results, key=lambda each: -each["points_per_100_games"]):

@@ -207,11 +207,11 @@ def of_player(game: str, player: str, settings: Mapping[str, Any]) -> Json:
         rest = {key: value for key, value in settings.items() if key not in each.fixed}
         is_fixed = all(settings.get(key) == value for key, value in each.fixed.items())
         if each.made == player and is_fixed and rest.keys() <= {s.name for s in each.settings}:
-            return checked(game, each.name, rest)
+            return player_spec(game, each.name, rest)
     raise ValueError(f"the page has no player {shown(player)} with {shown(settings)}")
 
 
-def checked(game: str, name: str, settings: Json) -> Json:
+def player_spec(game: str, name: str, settings: Json) -> Json:
     """Return a player with all its settings, as `{"name": ..., "settings": {...}}`.
 
     Raises:

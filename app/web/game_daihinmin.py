@@ -23,7 +23,7 @@ from afterstate.envs.daihinmin.rules import GAME, N_PLAYERS, Game, give, partner
 from afterstate.envs.daihinmin.views import legal_plays, view
 from afterstate.envs.messages import shown
 from afterstate.web.answers import Json
-from afterstate.web.choices import checked, find
+from afterstate.web.choices import find, player_spec
 from afterstate.web.game_2048 import Seed
 
 MAX_GAMES = 100
@@ -66,7 +66,7 @@ class Match(BaseModel):
         for each in players:
             if each is not None and each.keys() != {"name", "settings"}:
                 raise ValueError(f"a player must have a name and settings, got {shown(each)}")
-        return [None if each is None else checked("daihinmin", **each) for each in players]
+        return [None if each is None else player_spec("daihinmin", **each) for each in players]
 
     @field_validator("record")
     @classmethod

@@ -106,7 +106,7 @@ def match(name: str, seed: int, number: int, folder: Path = FOLDER) -> Match:
     own = choices.of_player("daihinmin", entry.player, entry.settings)
     names = cycle[number - 1]["players"]
     players: list[Json | None] = [
-        own if each == name else choices.checked("daihinmin", each, {}) for each in names
+        own if each == name else choices.player_spec("daihinmin", each, {}) for each in names
     ]
     places = [row["places"] for row in cycle[: number - 1]]
     return game_daihinmin.new(players, seed, GAMES_PER_CYCLE, places)

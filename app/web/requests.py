@@ -48,7 +48,7 @@ class Player(Request):
             Refusal: it cannot be chosen.
         """
         try:
-            return choices.checked(game, self.name, self.settings)
+            return choices.player_spec(game, self.name, self.settings)
         except ValueError as error:
             raise Refusal(422, str(error)) from None
 

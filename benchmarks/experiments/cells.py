@@ -24,7 +24,7 @@ from afterstate.envs.messages import shown
 from afterstate.envs.words import whole
 from afterstate.leaderboard.gzip_rows import Row
 from afterstate.leaderboard.machine import machine
-from benchmarks.experiments.harness import Estimate, processors, results
+from benchmarks.experiments.harness import Estimate, processors, run_calls
 
 
 def name(cell: Row) -> str:
@@ -105,7 +105,7 @@ def fill(
     """
     with FolderLock(path.parent):
         calls = [partial(measure, cell) for cell in _missing(path, cells)]
-        for row in results(calls, workers, hours, "players"):
+        for row in run_calls(calls, workers, hours, "players"):
             _append(path, row)
 
 
@@ -190,7 +190,7 @@ def play_cells(
             for seeds in chunks(cell)
             if _key(cell, seeds) not in ended
         ]
-        for part in results(calls, workers, hours, "parts"):
+        for part in run_calls(calls, workers, hours, "parts"):
             json_files.append(waiting, [part])
             _write_complete(path, waiting, every, tiles)
 

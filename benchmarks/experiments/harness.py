@@ -120,7 +120,7 @@ def selected(every: Iterable[str], only: Sequence[str] = ()) -> list[str]:
     return [name for name in names if not only or name in only]
 
 
-def results(
+def run_calls(
     calls: Sequence[Call],
     workers: Workers,
     hours: float | None,

@@ -63,10 +63,10 @@ from afterstate.leaderboard.results import Result, result
 from afterstate.leaderboard.rows import (
     PLAYER_FIELDS,
     current,
-    games,
     missing,
     of_same_player,
     read,
+    rows_by_seed,
     rows_file,
 )
 from afterstate.leaderboard.tables import write
@@ -95,7 +95,7 @@ def play(args: Play) -> None:
     held, calls = FolderLock(args.rows), list[Call]()
     for i, head in fields.items():
         gzip_rows.repair(rows_file(args.rows, to_play[i]))
-        played = games(to_play[i], of_same_player(read(args.rows, to_play[i]), head))
+        played = rows_by_seed(to_play[i], of_same_player(read(args.rows, to_play[i]), head))
         calls += [partial(play_chunk, i, to_play[i], each) for each in missing(to_play[i], played)]
     made = Workers(args.jobs, args.backend).as_they_end(calls)
     bar = tqdm(made, total=len(calls), unit=" chunks", disable=not calls)
@@ -269,7 +269,7 @@ def difference(entry: Entry, rows: list[Row], seeds: list[int]) -> str:
 # Results
 
 
-def results(selection: Sequence[Entry], folder: Path) -> list[Result]:
+def entry_results(selection: Sequence[Entry], folder: Path) -> list[Result]:
     """Return the results of entries that have rows in a folder, or published ones."""
     all_results = []
     for entry in tqdm(selection, unit=" entries", leave=False):
@@ -290,7 +290,7 @@ def report(args: Report) -> None:
     if not any(current(entry, read(folder, entry)) for entry in mine):
         raise ValueError(f"{folder} has no rows of these entries: play them")
     by_file = {(e.game, file_name(e)): e for e in (*entries(OWN), *mine)}
-    all_results = results(list(by_file.values()), folder)
+    all_results = entry_results(list(by_file.values()), folder)
     for game in GAMES:
         of_game = [each for each in all_results if each.game == game]
         if of_game:

@@ -113,15 +113,15 @@ def of_same_player(rows: Sequence[Row], head: Row) -> list[Row]:
 def current(entry: Entry, rows: Sequence[Row]) -> dict[int, list[Row]]:
     """Return the rows that count by seed: those of the entry's latest weights and code.
 
-    Rows of another version of the environment do not count. See `games`.
+    Rows of another version of the environment do not count. See `rows_by_seed`.
     """
     now = {"name": entry.name, "player": entry.player, "settings": entry.settings}
     now["env"] = GAMES[entry.game]
     last = next((row for row in reversed(rows) if row | now == row), None)
-    return games(entry, of_same_player(rows, last)) if last is not None else {}
+    return rows_by_seed(entry, of_same_player(rows, last)) if last is not None else {}
 
 
-def games(entry: Entry, rows: Sequence[Row]) -> dict[int, list[Row]]:
+def rows_by_seed(entry: Entry, rows: Sequence[Row]) -> dict[int, list[Row]]:
     """Return the rows of each finished seed: one game of 2048, or a whole cycle of Daihinmin.
 
     If a game was played twice, the later row counts.

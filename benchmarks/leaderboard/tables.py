@@ -87,7 +87,7 @@ def _table_2048(ranked: Sequence[Result]) -> str:
         ends = _ends(each.more["median from"], each.more["median to"])
         median = f"{each.more['median']:,.0f}{ends}"
         speed = [str(each.batch), f"{1 / each.seconds:,.0f}", time_text(each.seconds)]
-        body.append([each.name, _games(each), mean, more, median, *tiles, *speed])
+        body.append([each.name, _games_text(each), mean, more, median, *tiles, *speed])
     return markdown([*head, "batch", "moves/s", "time per move"], body)
 
 
@@ -99,7 +99,7 @@ def _table_daihinmin(ranked: Sequence[Result]) -> str:
     for each, more in zip(ranked, leads(ranked), strict=True):
         points = _points(each, "\u00a0±\u00a0")
         shares = [_percent(each.more[name]) for name in (*PLACES, *OPPONENTS)]
-        body.append([each.name, _games(each), points, more, *shares, time_text(each.seconds)])
+        body.append([each.name, _games_text(each), points, more, *shares, time_text(each.seconds)])
     return markdown([*head, *ahead, "time per decision"], body)
 
 
@@ -152,7 +152,7 @@ def _differences(one: Result, other: Result) -> list[float]:
     return [one.each[seed] - other.each[seed] for seed in one.each if seed in other.each]
 
 
-def _games(each: Result) -> str:
+def _games_text(each: Result) -> str:
     """Return the number of games, and the expected one if more are missing."""
     return f"{each.games:,}" + (f" of {each.expected:,}" if each.games < each.expected else "")
 

@@ -139,7 +139,7 @@ def cycles_half_interval(points: Sequence[float], games: Sequence[int]) -> float
     return float(t.ppf(0.975, n - 1)) * error
 
 
-def results(rows: Sequence[Row]) -> list[PlayerResult]:
+def player_results(rows: Sequence[Row]) -> list[PlayerResult]:
     """Return the results of the players, best first; intervals are over cycles."""
     check(rows)
     by_cycle: dict[str, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
@@ -171,7 +171,7 @@ def head_to_head(rows: Sequence[Row]) -> dict[tuple[str, str], float]:
 
 def report(rows: Sequence[Row]) -> str:
     """Return the tables of a tournament in Markdown."""
-    ranked = results(rows)
+    ranked = player_results(rows)
     cycles = len({(row["cycle"], row["rotation"]) for row in rows})
     pool = sum(each.points * each.games for each in ranked) / sum(each.games for each in ranked)
     head = f"{len(rows):,} games in {cycles:,} cycle{'s' * (cycles > 1)}; mean of all players "
@@ -191,7 +191,7 @@ def as_json(rows: Sequence[Row]) -> str:
             "interval": None if math.isnan(each.interval) else round(each.interval, 2),
             "places": each.places,
         }
-        for each in results(rows)
+        for each in player_results(rows)
     ]
     return json.dumps(of_players, indent=1)
 

@@ -351,7 +351,7 @@ def _read_run_rows(path: Path) -> None:
 
 
 def _visitors(_: Path) -> list[bytes]:
-    game, player = game_2048.new(1), choices.checked("daihinmin", "daihinmin-mc", {})
+    game, player = game_2048.new(1), choices.player_spec("daihinmin", "daihinmin-mc", {})
     game_2048.let_play(agents.make("reward"), game, 5)
     match = game_daihinmin.new([None, player, player, player, player], 1, 3)
     records = [Games(game_2048=game), Games(game_2048=game, match=match)]

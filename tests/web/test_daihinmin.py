@@ -26,7 +26,7 @@ DATA = Path(__file__).parents[1] / "data" / "daihinmin"
 FOUR: list[dict[str, Any]] = [{"name": "daihinmin-heuristic"}] * 2 + [
     {"name": "daihinmin-sample"}
 ] * 2
-SPECS = [choices.checked("daihinmin", each["name"], {}) for each in FOUR]
+SPECS = [choices.player_spec("daihinmin", each["name"], {}) for each in FOUR]
 FIVE = [*FOUR, {"name": "daihinmin-policy"}]
 
 

@@ -27,7 +27,7 @@ from afterstate.web.routes.site import (
     Starter,
     State,
     at_turn,
-    checked,
+    attempt,
     turn_after,
     unchanged,
 )
@@ -39,7 +39,7 @@ router = APIRouter(prefix="/api/daihinmin")
 def _moved(site: State, me: Visitor, move: Json) -> Json:
     """Make a move, and return what happens and the match after it."""
     with site.visitors.changing(me):
-        events = checked(game_daihinmin.apply, me.match, move)
+        events = attempt(game_daihinmin.apply, me.match, move)
     return {"events": events, **game_daihinmin.state(me.match, False)}
 
 
@@ -103,7 +103,7 @@ async def next_(body: Turn, me: Me, site: Site) -> Json:
     """Deal the next game; return what happens."""
     match = at_turn(me.match, body.turn)
     with site.visitors.changing(me):
-        events = checked(game_daihinmin.begin_next, match)
+        events = attempt(game_daihinmin.begin_next, match)
     return {"events": events, **game_daihinmin.state(match, False)}
 
 

@@ -17,7 +17,7 @@ from afterstate.web.routes.site import (
     Starter,
     State,
     at_turn,
-    checked,
+    attempt,
     turn_after,
     unchanged,
 )
@@ -63,7 +63,7 @@ async def undo(body: Turn, me: Me, site: Site) -> Json:
     """Take back a move; return the position before it."""
     game = at_turn(me.game, body.turn)
     with site.visitors.changing(me):
-        checked(game_2048.undo, game)
+        attempt(game_2048.undo, game)
     return game_2048.state(game)
 
 

@@ -109,8 +109,8 @@ def unchanged(now: object, game: Held, turn: int) -> None:
         raise Refusal(409, "the game has changed while the player was thinking")
 
 
-def checked(action: Callable[..., Any], *args: Any) -> Any:
-    """Return the result of an action that the rules may refuse."""
+def attempt(action: Callable[..., Any], *args: Any) -> Any:
+    """Return the result of an action; raise Refusal if the rules do not allow it."""
     try:
         return action(*args)
     except ValueError as error:

@@ -129,9 +129,9 @@ def warm_up() -> None:
     """Load the players that do not need torch, and their kernels."""
     for each in choices.CHOICES["2048"]:
         if not each.needs_torch:
-            _choose_first(player(choices.checked("2048", each.name, {})))
+            _choose_first(player(choices.player_spec("2048", each.name, {})))
     specs: list[Json | None] = [
-        choices.checked("daihinmin", each.name, {})
+        choices.player_spec("daihinmin", each.name, {})
         for each in choices.CHOICES["daihinmin"]
         if not each.needs_torch
     ]

@@ -36,7 +36,7 @@ from benchmarks.experiments import harness
 from benchmarks.experiments.alphabeta import report
 from benchmarks.experiments.alphabeta.settings import SETTINGS, Experiment, Reach
 from benchmarks.experiments.cells import play_cells, play_part
-from benchmarks.experiments.harness import Study, check_options, results
+from benchmarks.experiments.harness import Study, check_options, run_calls
 
 RESULTS = harness.RESULTS / "alphabeta"
 
@@ -104,7 +104,7 @@ def reach(args: Args) -> None:
         done = {row["seed"] for row in report.reached_rows(study)}
         plan = study.experiment.reach
         calls = [partial(reach_tile, plan, seed) for seed in plan.seeds if seed not in done]
-        for row in results(calls, args.workers, args.hours, "games"):
+        for row in run_calls(calls, args.workers, args.hours, "games"):
             json_files.append(path, [row])
 
 

@@ -61,7 +61,7 @@ from benchmarks.experiments.harness import (
     check_options,
     most,
     record_settings,
-    results,
+    run_calls,
     selected,
 )
 
@@ -129,7 +129,7 @@ def train(experiment: Experiment, folder: Path, args: Args) -> None:
     names = selected(experiment.runs(args.repeats), only)
     of_run, workers = (ALONE, args.workers) if len(names) > 1 else (args.workers, ALONE)
     calls = [partial(train_run, experiment, name, folder, args, of_run, end) for name in names]
-    for _ in results(calls, workers, args.hours, "networks", save=True):
+    for _ in run_calls(calls, workers, args.hours, "networks", save=True):
         pass
 
 
@@ -365,7 +365,7 @@ def play(
         last = max((row["seed"] for row in before), default=-1)
         json_files.truncate(path, "seed", last)
         calls = list(draws(players, n_draws, experiment.sets, last + 1))
-        for rows in results(calls, workers, hours, "draws", in_order=True):
+        for rows in run_calls(calls, workers, hours, "draws", in_order=True):
             json_files.append(path, [{**row, "among": among} for row in rows])
 
 

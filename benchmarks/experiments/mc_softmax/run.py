@@ -55,7 +55,7 @@ from benchmarks.experiments.harness import (
     copy_rows,
     last_row,
     record_settings,
-    results,
+    run_calls,
     selected,
     train,
     write_log,
@@ -202,7 +202,7 @@ def search_positions(
         for file, part in zip(files, np.array_split(boards, len(files)), strict=True)
         if not file.exists()
     ]
-    for file, values in results(calls, workers, hours, "parts") if calls else ():
+    for file, values in run_calls(calls, workers, hours, "parts") if calls else ():
         with durable_files.replace(file) as opened:
             np.save(opened, values)
     return all(file.exists() for file in files)
@@ -333,7 +333,7 @@ def learn(args: Args) -> None:
     learn_each = functools.partial(learn_by_plan, experiment, args.runs, args.threads)
     calls = [functools.partial(learn_each, plan) for plan in plans]
     path = args.out / report.FILES["learners"]
-    for plan in results(calls, args.workers, args.hours, "learners", save=True):
+    for plan in run_calls(calls, args.workers, args.hours, "learners", save=True):
         copy_rows(path, key_of(plan), folder(args.runs, plan), "rows.jsonl", "search_play.jsonl")
 
 

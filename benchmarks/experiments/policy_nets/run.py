@@ -48,7 +48,7 @@ from benchmarks.experiments.harness import (
     check_options,
     copy_rows,
     record_settings,
-    results,
+    run_calls,
     train,
     write_log,
 )
@@ -139,7 +139,7 @@ def train_networks(args: Args) -> None:
         for layers in args.layers or args.study.experiment.layers
     ]
     path = args.out / report.LEARNING
-    for key in results(calls, args.workers, args.hours, "networks", save=True):
+    for key in run_calls(calls, args.workers, args.hours, "networks", save=True):
         copy_rows(path, key, run_folder(args.runs, **key), "rows.jsonl")
 
 

@@ -36,7 +36,7 @@ from afterstate.agents.training.workers import Workers
 from afterstate.envs import json_files
 from afterstate.envs.commands import parse, run_process
 from benchmarks.experiments import harness
-from benchmarks.experiments.harness import check_defaults, published_texts, results, selected
+from benchmarks.experiments.harness import check_defaults, published_texts, run_calls, selected
 from benchmarks.experiments.quasi_greedy import figure, playing, report, rows
 from benchmarks.experiments.quasi_greedy.playing import Plan
 from benchmarks.experiments.quasi_greedy.settings import (
@@ -182,7 +182,7 @@ def play(experiment: Experiment, args: Args, path: Path) -> None:
             shutil.rmtree(playing.folder_of(folder, of_run, plan), ignore_errors=True)
     calls = [partial(playing.play, *task, args.threads, folder) for task in tasks]
     workers = Workers(max(1, jobs), args.backend, args.threads, int(memory))
-    for played in results(calls, workers, args.hours, "runs", save=True):
+    for played in run_calls(calls, workers, args.hours, "runs", save=True):
         rows.add(path, played)
         shutil.rmtree(playing.folder_of(folder, played[0], plan), ignore_errors=True)
     with suppress(OSError):  # others are in progress

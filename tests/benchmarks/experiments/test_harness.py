@@ -34,7 +34,7 @@ from benchmarks.experiments.harness import (
     difference,
     over_runs,
     published_texts,
-    results,
+    run_calls,
     train,
 )
 from benchmarks.experiments.mc_softmax import run as mc_softmax
@@ -102,8 +102,8 @@ def waited(seconds: float) -> float:
 def test_results_come_as_calls_end_or_in_their_order(capsys: pytest.CaptureFixture[str]) -> None:
     calls = [partial(waited, seconds) for seconds in (2.0, 0.0)]
     two = Workers(2)
-    assert list(results(calls, two, None, "waits")) == [0.0, 2.0]
-    assert list(results(calls, two, None, "waits", in_order=True)) == [2.0, 0.0]
+    assert list(run_calls(calls, two, None, "waits")) == [0.0, 2.0]
+    assert list(run_calls(calls, two, None, "waits", in_order=True)) == [2.0, 0.0]
     assert "2/2" in capsys.readouterr().err
 
 

@@ -20,7 +20,7 @@ from afterstate.leaderboard.games import (
 )
 from afterstate.leaderboard.gzip_rows import Row
 from afterstate.leaderboard.results import Result, front, result
-from afterstate.leaderboard.rows import games, missing, row_error
+from afterstate.leaderboard.rows import missing, row_error, rows_by_seed
 from afterstate.leaderboard.tables import PAIRS, as_csv, machines, pairs, table, top
 
 RANDOM = Entry("2048", "random", "random", {}, 2)
@@ -58,7 +58,8 @@ def test_rows_before_one_that_was_cut_off_are_kept(tmp_path: Path, cut: int) -> 
 def test_of_a_game_that_was_played_twice_the_later_row_counts() -> None:
     rows = [{"seed": seed, "score": seed % 100} for seed in seeds("2048")[:2]]
     again = {**rows[0], "score": 100}
-    assert games(RANDOM, [*rows, again]) == {rows[0]["seed"]: [again], rows[1]["seed"]: [rows[1]]}
+    first, second = (row["seed"] for row in rows)
+    assert rows_by_seed(RANDOM, [*rows, again]) == {first: [again], second: [rows[1]]}
 
 
 def test_rows_of_other_seeds_and_parts_of_cycles_do_not_count() -> None:
@@ -67,7 +68,7 @@ def test_rows_of_other_seeds_and_parts_of_cycles_do_not_count() -> None:
     part = [{"seed": seed[1], "number": i} for i in (1, 2)]
     other = [{"seed": seed[5], "number": i} for i in (1, 2, 3)]
     entry = SAMPLE._replace(games=2)
-    played = games(entry, [*whole, *part, *other])
+    played = rows_by_seed(entry, [*whole, *part, *other])
     assert played == {seed[0]: whole}
     assert missing(entry, played) == [[seed[1]]]
     assert missing(entry._replace(chunk=2), played) == [[seed[0], seed[1]]]

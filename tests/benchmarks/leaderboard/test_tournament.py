@@ -186,7 +186,7 @@ TWO_CYCLES = [
 
 
 def test_results_equal_those_worked_by_hand() -> None:
-    results = tournament.results(TWO_CYCLES)
+    results = tournament.player_results(TWO_CYCLES)
     assert [each.name for each in results] == ["B", "A", "C", "D", "E"]
     best, second = results[:2]
     # B: 450 and 500 per 100 games; the standard error of two cycles is half of their distance.
@@ -202,9 +202,9 @@ def test_results_equal_those_worked_by_hand() -> None:
 def test_intervals_are_over_cycles_and_not_over_games() -> None:
     """Twenty games of one cycle are one unit, which has no deviation."""
     one = [row("ABCDE", [i % 5, *[p for p in range(5) if p != i % 5]]) for i in range(20)]
-    assert all(math.isnan(each.interval) for each in tournament.results(one))
+    assert all(math.isnan(each.interval) for each in tournament.player_results(one))
     three = [row("ABCDE", [c, *[p for p in range(5) if p != c]], c) for c in range(3)]
-    by_name = {each.name: each for each in tournament.results(three * 10)}
+    by_name = {each.name: each for each in tournament.player_results(three * 10)}
     # A has 500, 400 and 300: the deviation of three cycles is 100, of thirty games less.
     assert by_name["A"].interval == pytest.approx(4.30265 * 100 / math.sqrt(3), rel=1e-5)
 
@@ -217,11 +217,13 @@ def test_cycles_count_by_their_games() -> None:
 
 def test_rotations_of_one_draw_are_one_unit() -> None:
     rotations = [row("ABCDE", [i, *[p for p in range(5) if p != i]], 0, i) for i in range(5)]
-    assert all(math.isnan(each.interval) for each in tournament.results(rotations))
+    assert all(math.isnan(each.interval) for each in tournament.player_results(rotations))
 
 
 def test_seats_of_one_player_are_counted_together() -> None:
-    by_name = {each.name: each for each in tournament.results([row("AAABB", [0, 1, 3, 2, 4])])}
+    by_name = {
+        each.name: each for each in tournament.player_results([row("AAABB", [0, 1, 3, 2, 4])])
+    }
     assert by_name["A"].games == 3
     assert by_name["A"].points == pytest.approx(100 * (5 + 4 + 2) / 3)
     assert by_name["B"].points == pytest.approx(100 * (3 + 1) / 2)
@@ -241,7 +243,7 @@ def test_seats_of_one_player_are_counted_together() -> None:
 )
 def test_rows_with_wrong_places_are_rejected(wrong: Row) -> None:
     tournament.check(TWO_CYCLES)
-    for rejects in (tournament.check, tournament.results, tournament.report):
+    for rejects in (tournament.check, tournament.player_results, tournament.report):
         with pytest.raises(ValueError, match="0 to 4"):
             rejects([*TWO_CYCLES, wrong])
 
@@ -323,7 +325,7 @@ def test_the_command_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert {each["player"]: each["n_games"] for each in (best, other)} == {
         name: 4 * FIVE.count(name) for name in set(FIVE)
     }
-    (expected, _) = tournament.results(tournament.play_cycle(cycle, 4))
+    (expected, _) = tournament.player_results(tournament.play_cycle(cycle, 4))
     assert best["places"] == expected.places
 
 
