@@ -17,7 +17,7 @@ import functools
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import field, fields, is_dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, cast, get_type_hints
@@ -103,7 +103,7 @@ NamedPlayer = Annotated[Player, AfterValidator(_is_no_code)]
 _CONFIG = ConfigDict(extra="forbid", strict=True, arbitrary_types_allowed=True)
 
 
-@dataclass_transform(frozen_default=True, kw_only_default=False)
+@dataclass_transform(frozen_default=True, kw_only_default=False, field_specifiers=(field,))
 def settings(cls: type[T]) -> type[T]:
     """Return the class as a frozen dataclass whose fields are checked when it is made.
 

@@ -12,7 +12,7 @@ import json
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import KW_ONLY, dataclass, fields
 from hashlib import sha256
 from itertools import takewhile
 from pathlib import Path
@@ -22,7 +22,7 @@ import numpy as np
 from scipy.stats import sem, t
 from tqdm import tqdm
 
-from afterstate.agents.config import from_dict
+from afterstate.agents.config import Backend, Count, Jobs, Positive, from_dict, settings
 from afterstate.agents.game2048.learning import play_logs
 from afterstate.agents.training import learners
 from afterstate.agents.training.folder import FolderLock
@@ -38,13 +38,62 @@ RESULTS = Path(__file__).parents[1] / "results" / "experiments"
 
 
 @dataclass(frozen=True)
-class Study(Generic[T]):
+class ExperimentFolder(Generic[T]):
     """An experiment, and the folder of its results."""
 
     experiment: T
     """Its settings."""
-    out: Path
+    path: Path
     """Folder of rows, page and figures."""
+
+
+@settings
+class ExperimentArgs:
+    """Arguments of the commands of all experiments."""
+
+    _: KW_ONLY
+    jobs: Jobs = 1
+    """Processes that play, search or learn."""
+    backend: Backend = "local"
+    """Host of the processes: this machine (local), or a Ray cluster (ray)."""
+    hours: Positive | None = None
+    """Hours after which nothing more begins; by default there is no limit."""
+    out: Path = RESULTS
+    """Folder of rows, pages and figures."""
+
+    @property
+    def workers(self) -> Workers:
+        """The processes."""
+        return Workers(self.jobs, self.backend)
+
+
+@settings
+class LearningArgs(ExperimentArgs):
+    """Arguments of the commands of experiments that learn."""
+
+    _: KW_ONLY
+    threads: Count = 1
+    """CPU threads of each process."""
+
+    @property
+    def workers(self) -> Workers:
+        """The processes, with their threads."""
+        return Workers(self.jobs, self.backend, self.threads)
+
+
+@settings
+class NetworkArgs(LearningArgs):
+    """Arguments of the commands of experiments whose networks learn and play on a device."""
+
+    _: KW_ONLY
+    device: str = "cpu"
+    """Device on which networks learn and play: cpu or cuda."""
+
+    @property
+    def workers(self) -> Workers:
+        """The processes, with their threads and, unless they are on the CPU, a GPU each."""
+        gpus = int(self.device != "cpu")
+        return Workers(self.jobs, self.backend, self.threads, gpus=gpus)
 
 
 def check_options(args: Any, commands: Mapping[str, Sequence[str]]) -> None:
@@ -251,17 +300,17 @@ def processors(rows: Iterable[Row]) -> list[str]:
     return sorted({row["machine"]["cpu"] for row in rows if "machine" in row})
 
 
-def published_texts(study: Path, out: Path, texts: Sequence[str], stem: str = "") -> list[str]:
+def published_texts(folder: Path, out: Path, texts: Sequence[str], stem: str = "") -> list[str]:
     """Return texts of a page about the published rows; none for other rows, and print why.
 
     Args:
-        study: the folder of the study with the texts; its `published.sha256`, as of `sha256sum`,
-            has the digest of each file of rows that they are about.
+        folder: of the experiment, with the texts; its `published.sha256`, as of `sha256sum`, has
+            the digest of each file of rows that they are about.
         out: the folder of the rows.
         texts: files of the texts, in the order of the page.
         stem: name of the rows that the page is of, without `.jsonl`; by default all.
     """
-    lines = (study / "published.sha256").read_text(encoding="utf-8").splitlines()
+    lines = (folder / "published.sha256").read_text(encoding="utf-8").splitlines()
     published = (line.split() for line in lines)
     expected = {name: digest for digest, name in published if stem in ("", Path(name).stem)}
     if not expected:
@@ -272,7 +321,7 @@ def published_texts(study: Path, out: Path, texts: Sequence[str], stem: str = ""
         if digest != expected[name]:
             print(f"The page has no verdicts: they are about other rows than {file} has ({digest})")
             return []
-    return [(study / text).read_text(encoding="utf-8").rstrip() for text in texts]
+    return [(folder / text).read_text(encoding="utf-8").rstrip() for text in texts]
 
 
 INTERVALS = "Intervals are over games, and where there are several runs over these."

@@ -14,7 +14,7 @@ from afterstate.leaderboard import figures
 from afterstate.leaderboard.gzip_rows import Row
 from benchmarks.experiments.alphabeta.settings import HERE, Experiment, Players
 from benchmarks.experiments.cells import cost, latest, mean_text, name, took
-from benchmarks.experiments.harness import Study, processors, published_texts
+from benchmarks.experiments.harness import ExperimentFolder, processors, published_texts
 
 GAMES, REACHED, FIGURE = "games.jsonl", "reached.jsonl", "rate_2048.svg"
 """Files of the results."""
@@ -23,25 +23,28 @@ TILES = (512, 1024, 2048, 4096)
 """Tiles whose rates are reported."""
 
 
-def write(study: Study[Experiment]) -> None:
+def write(folder: ExperimentFolder[Experiment]) -> None:
     """Write the page and the figure of the rows that a folder has.
 
     The text is about the published rows, and left out with others.
     """
-    experiment = study.experiment
-    study.out.mkdir(parents=True, exist_ok=True)
-    texts = published_texts(HERE, study.out, ["text.md", "verdicts.md"])
-    parts = ["# " + experiment.title, *texts, *reached_section(study)]
-    parts += ["## What each term contributes", took(latest(study.out / GAMES, experiment.cells()))]
+    experiment = folder.experiment
+    folder.path.mkdir(parents=True, exist_ok=True)
+    texts = published_texts(HERE, folder.path, ["text.md", "verdicts.md"])
+    parts = ["# " + experiment.title, *texts, *reached_section(folder)]
+    parts += [
+        "## What each term contributes",
+        took(latest(folder.path / GAMES, experiment.cells())),
+    ]
     parts.append(f"![]({FIGURE})")
     for tiles in experiment.terms:
         heading = experiment.heading(tiles)
         parts.append(f"## {heading[0].upper()}{heading[1:]}")
-        parts.append(table(study, experiment.by_evaluation(tiles)))
-    parts += ["## All four terms, by depth", table(study, experiment.by_depth())]
+        parts.append(table(folder, experiment.by_evaluation(tiles)))
+    parts += ["## All four terms, by depth", table(folder, experiment.by_depth())]
     parts.append((HERE / "readings.md").read_text(encoding="utf-8").rstrip())
-    draw_rates(study)
-    path = study.out / "README.md"
+    draw_rates(folder)
+    path = folder.path / "README.md"
     path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     print(f"written: {path}")
 
@@ -49,30 +52,30 @@ def write(study: Study[Experiment]) -> None:
 # Games with a limit of time
 
 
-def reached_rows(study: Study[Experiment]) -> list[Row]:
+def reached_rows(folder: ExperimentFolder[Experiment]) -> list[Row]:
     """Return the rows of the games of the settings: their player, tile and seeds."""
-    plan = study.experiment.reach
+    plan = folder.experiment.reach
     names = {each.name for each in fields(AlphaBetaSettings)}
     return [
         row
-        for row in json_files.rows(study.out / REACHED)
+        for row in json_files.rows(folder.path / REACHED)
         if {key: row[key] for key in row if key in names} == plan.player
         and row["tile"] == plan.tile
         and row["seed"] in plan.seeds
     ]
 
 
-def reached_section(study: Study[Experiment]) -> list[str]:
+def reached_section(folder: ExperimentFolder[Experiment]) -> list[str]:
     """Return the section of the games with a limit of time."""
-    limit = 1e3 * study.experiment.reach.seconds
-    rows = reached_rows(study)
-    text = reached_table(study, rows) if rows else "No games yet."
+    limit = 1e3 * folder.experiment.reach.seconds
+    rows = reached_rows(folder)
+    text = reached_table(folder, rows) if rows else "No games yet."
     return [f"## With {limit:.0f} ms a move", text]
 
 
-def reached_table(study: Study[Experiment], rows: list[Row]) -> str:
+def reached_table(folder: ExperimentFolder[Experiment], rows: list[Row]) -> str:
     """Return the table of the games with a limit of time, of all and of those that are lost."""
-    tile, moves = study.experiment.reach.tile, sum(row["moves"] for row in rows)
+    tile, moves = folder.experiment.reach.tile, sum(row["moves"] for row in rows)
     n_reached = sum(row["max_tile"] >= tile for row in rows)
     share, low, high = share_of(n_reached, len(rows))
     passed, cpu = (
@@ -101,10 +104,10 @@ def share_of(n: int, n_games: int) -> tuple[float, float, float]:
 # Games to the end
 
 
-def rows_of(study: Study[Experiment], players: Players) -> dict[str, Row]:
+def rows_of(folder: ExperimentFolder[Experiment], players: Players) -> dict[str, Row]:
     """Return the latest row of each player that has one, by the player's label."""
     labels = {name(cell): label for label, cell in players.items()}
-    return {labels[name(row)]: row for row in latest(study.out / GAMES, players.values())}
+    return {labels[name(row)]: row for row in latest(folder.path / GAMES, players.values())}
 
 
 def rate(row: Row) -> tuple[float, float, float]:
@@ -112,12 +115,12 @@ def rate(row: Row) -> tuple[float, float, float]:
     return share_of(round(row["reached"]["2048"] * row["n_games"]), row["n_games"])
 
 
-def table(study: Study[Experiment], players: Players) -> str:
+def table(folder: ExperimentFolder[Experiment], players: Players) -> str:
     """Return the table of the players that have rows."""
     rates = [f"{tile}, %" for tile in TILES]
     head = ["", "games", "mean score", *rates, "moves per game", "CPU time per move (µs)"]
     body = []
-    for label, row in rows_of(study, players).items():
+    for label, row in rows_of(folder, players).items():
         shares = {tile: f"{100 * row['reached'][str(tile)]:.1f}" for tile in TILES}
         _, low, high = rate(row)
         shares[2048] += f" ({low:.0f} to {high:.0f})"
@@ -127,13 +130,13 @@ def table(study: Study[Experiment], players: Players) -> str:
     return markdown(head, body)
 
 
-def draw_rates(study: Study[Experiment]) -> None:
+def draw_rates(folder: ExperimentFolder[Experiment]) -> None:
     """Draw the rates of 2048 by evaluation, with their intervals."""
-    experiment = study.experiment
+    experiment = folder.experiment
     names = list(experiment.evaluations)
     _, axes = plt.subplots(figsize=(7, 5.5))
     for i, tiles in enumerate(experiment.terms):
-        played = rows_of(study, experiment.by_evaluation(tiles))
+        played = rows_of(folder, experiment.by_evaluation(tiles))
         heights = [names.index(evaluation) + 0.2 * (i - 1) for evaluation in played]
         rates = [rate(row) for row in played.values()]
         spreads = [[r - low for r, low, _ in rates], [high - r for r, _, high in rates]]
@@ -145,4 +148,4 @@ def draw_rates(study: Study[Experiment]) -> None:
     axes.invert_yaxis()
     axes.grid(axis="x", alpha=0.3)
     axes.legend()
-    figures.save(axes.figure, study.out / FIGURE)
+    figures.save(axes.figure, folder.path / FIGURE)

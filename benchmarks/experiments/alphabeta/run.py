@@ -18,16 +18,16 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from functools import partial
+from dataclasses import field
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import gymnasium as gym
 
 from afterstate import agents
-from afterstate.agents.config import Backend, Jobs, Positive, read, settings
+from afterstate.agents.config import read, settings
 from afterstate.agents.training.folder import FolderLock
-from afterstate.agents.training.workers import Workers
 from afterstate.envs import json_files
 from afterstate.envs.commands import parse, run_process
 from afterstate.leaderboard.gzip_rows import Row
@@ -36,42 +36,36 @@ from benchmarks.experiments import harness
 from benchmarks.experiments.alphabeta import report
 from benchmarks.experiments.alphabeta.settings import SETTINGS, Experiment, Reach
 from benchmarks.experiments.cells import play_cells, play_part
-from benchmarks.experiments.harness import Study, check_options, run_calls
+from benchmarks.experiments.harness import (
+    ExperimentArgs,
+    ExperimentFolder,
+    check_options,
+    run_calls,
+)
 
 RESULTS = harness.RESULTS / "alphabeta"
 
 
 @settings
-class Args:
+class Args(ExperimentArgs):
     """Repeat the claims of 2048-AI, and measure the terms of its evaluation."""
 
     command: Literal["play", "reach", "report"]
     """Play the games that have no row, those with a limit of time, or write the report."""
-    jobs: Jobs = 1
-    """Processes that play."""
-    backend: Backend = "local"
-    """Host of the processes: this machine (local), or a Ray cluster (ray)."""
-    hours: Positive | None = None
-    """Hours after which no more games begin; by default there is no limit."""
     settings: Path = SETTINGS
     """File of the settings of players and games."""
-    out: Path = RESULTS
+    out: Path = field(default=RESULTS, kw_only=True)
     """Folder of rows, page and figure."""
 
-    @property
-    def workers(self) -> Workers:
-        """The processes."""
-        return Workers(self.jobs, self.backend)
-
-    @property
-    def study(self) -> Study[Experiment]:
+    @cached_property
+    def folder(self) -> ExperimentFolder[Experiment]:
         """The settings, and the folder of the results."""
-        return Study(read(self.settings, Experiment), self.out)
+        return ExperimentFolder(read(self.settings, Experiment), self.out)
 
 
 def play(args: Args) -> None:
     """Play the games of all players."""
-    file, cells = args.out / report.GAMES, args.study.experiment.cells()
+    file, cells = args.out / report.GAMES, args.folder.experiment.cells()
     play_cells(file, cells, play_cell, args.workers, args.hours, report.TILES)
 
 
@@ -99,10 +93,10 @@ def reach(args: Args) -> None:
     cores = os.cpu_count() or 1
     if args.backend == "local" and args.jobs > cores:
         raise ValueError(f"jobs must be <= {cores}, the processors here, got {args.jobs}")
-    study, path = args.study, args.out / report.REACHED
+    folder, path = args.folder, args.out / report.REACHED
     with FolderLock(args.out):
-        done = {row["seed"] for row in report.reached_rows(study)}
-        plan = study.experiment.reach
+        done = {row["seed"] for row in report.reached_rows(folder)}
+        plan = folder.experiment.reach
         calls = [partial(reach_tile, plan, seed) for seed in plan.seeds if seed not in done]
         for row in run_calls(calls, args.workers, args.hours, "games"):
             json_files.append(path, [row])
@@ -144,7 +138,7 @@ def play_until(player: Any, tile: int, seed: int) -> Game:
 
 def write_report(args: Args) -> None:
     """Write tables and the figure."""
-    report.write(args.study)
+    report.write(args.folder)
 
 
 COMMANDS = {"play": play, "reach": reach, "report": write_report}

@@ -24,7 +24,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
@@ -36,7 +36,7 @@ from torch import nn
 from tqdm import tqdm
 
 from afterstate.agents import nets
-from afterstate.agents.config import Backend, Count, Jobs, Positive, settings
+from afterstate.agents.config import Count, settings
 from afterstate.agents.daihinmin.learning.game_records import Log, join, play_log
 from afterstate.agents.daihinmin.learning.rank_learner import errors, samples
 from afterstate.agents.daihinmin.learning.rank_settings import RULE_PLAYERS, RankOptions
@@ -57,6 +57,7 @@ from benchmarks.experiments import harness
 from benchmarks.experiments.daihinmin import report
 from benchmarks.experiments.daihinmin.settings import Experiment, read, seeded
 from benchmarks.experiments.harness import (
+    NetworkArgs,
     check_defaults,
     check_options,
     most,
@@ -79,7 +80,7 @@ Players: TypeAlias = Mapping[str, nn.Module | str]
 
 
 @settings
-class Args:
+class Args(NetworkArgs):
     """Repeat an experiment with rank networks."""
 
     name: str
@@ -96,24 +97,8 @@ class Args:
     """Number of seeds of each network: 1, 2, ..."""
     draws: Count = 100
     """Number of draws of five players."""
-    jobs: Jobs = 1
-    """Processes that train networks, or play the games of one; and that play draws."""
-    backend: Backend = "local"
-    """Host of the processes: this machine (local), or a Ray cluster (ray)."""
-    hours: Positive | None = None
-    """Hours after which no more generations or draws begin; by default there is no limit."""
-    device: str = "cpu"
-    """Device on which networks learn and play: cpu or cuda."""
-    threads: Count = 1
-    """CPU threads of each network that learns."""
-    out: Path = RESULTS
+    out: Path = field(default=RESULTS, kw_only=True)
     """Folder of rows, page and figure."""
-
-    @property
-    def workers(self) -> Workers:
-        """The processes."""
-        gpus = int(self.device != "cpu")
-        return Workers(self.jobs, self.backend, self.threads, gpus=gpus)
 
 
 # Training

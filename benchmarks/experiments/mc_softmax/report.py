@@ -17,7 +17,13 @@ from afterstate.envs import json_files
 from afterstate.leaderboard import figures
 from afterstate.leaderboard.gzip_rows import Row
 from benchmarks.experiments.cells import cost, interval, latest, mean_text, name, score, took
-from benchmarks.experiments.harness import INTERVALS, Estimate, Study, over_runs, published_texts
+from benchmarks.experiments.harness import (
+    INTERVALS,
+    Estimate,
+    ExperimentFolder,
+    over_runs,
+    published_texts,
+)
 from benchmarks.experiments.mc_softmax.settings import HERE, Experiment, Measure
 
 FILES = {
@@ -46,21 +52,21 @@ MIN_GAMES = 20
 """Games that a mean score needs while learning."""
 
 
-def rows(study: Study[Experiment], measure: Measure, group: str) -> list[Row]:
+def rows(folder: ExperimentFolder[Experiment], measure: Measure, group: str) -> list[Row]:
     """Return the latest rows of a group in a folder, in the order of the settings.
 
     There are none if the settings do not have the group.
     """
-    if group not in study.experiment.groups(measure):
+    if group not in folder.experiment.groups(measure):
         return []
-    return latest(study.out / FILES[measure], study.experiment.cells(measure, [group]))
+    return latest(folder.path / FILES[measure], folder.experiment.cells(measure, [group]))
 
 
-def policies(study: Study[Experiment], measure: Measure) -> str:
+def policies(folder: ExperimentFolder[Experiment], measure: Measure) -> str:
     """Return the regrets or scores of all pairs of policies."""
     pairs = {
         (row["settings"]["select"], row["settings"]["backup"]): mean_text(row)
-        for row in rows(study, measure, "policies")
+        for row in rows(folder, measure, "policies")
     }
     backups = list(dict.fromkeys(backup for _, backup in pairs))
     body = [
@@ -70,16 +76,16 @@ def policies(study: Study[Experiment], measure: Measure) -> str:
     return markdown(["select, back up by", *backups], body)
 
 
-def simulations(study: Study[Experiment], network: str) -> str:
+def simulations(folder: ExperimentFolder[Experiment], network: str) -> str:
     """Return and draw the scores by simulations, with those of other searches of the network.
 
     The published scores are of a network that learned far longer.
     """
-    every = rows(study, "scores", "simulations")
+    every = rows(folder, "scores", "simulations")
     played = by_kind([row for row in every if row["settings"]["network"] == network])
-    others = by_ply(study, network)
-    draw_simulations(study, network, played, others)
-    published, body = study.experiment.published, []
+    others = by_ply(folder, network)
+    draw_simulations(folder, network, played, others)
+    published, body = folder.experiment.published, []
     for kind, group in played.items():
         for row in group:
             n = row["settings"]["simulations"]
@@ -91,15 +97,15 @@ def simulations(study: Study[Experiment], network: str) -> str:
     return markdown(head, body)
 
 
-def by_ply(study: Study[Experiment], network: str) -> dict[str, Row]:
+def by_ply(folder: ExperimentFolder[Experiment], network: str) -> dict[str, Row]:
     """Return the rows of the other searches of a network, by their depth."""
     players = ("ntuple", "expectimax") if network == "ntuple" else ("value-net",)
-    lines = [row for row in rows(study, "scores", "lines") if row["player"] in players]
+    lines = [row for row in rows(folder, "scores", "lines") if row["player"] in players]
     return {f"{row['settings'].get('depth', 1)}-ply": row for row in lines}
 
 
 def draw_simulations(
-    study: Study[Experiment],
+    folder: ExperimentFolder[Experiment],
     network: str,
     played: Mapping[str, Sequence[Row]],
     others: Mapping[str, Row],
@@ -112,7 +118,7 @@ def draw_simulations(
         axes.errorbar(x, means, spreads, marker="o", capsize=3, label=kind)
     for i, (ply, row) in enumerate(others.items()):
         axes.axhline(row["mean"], color=f"C{3 + i}", linestyle="--", label=ply)
-    published = study.experiment.published
+    published = folder.experiment.published
     numbers, points = list(published.simulations), list(published.simulations.values())
     axes.plot(numbers, points, "k*", label="published, CNN22")
     for i, (ply, mean) in enumerate(published.searches.items()):
@@ -121,7 +127,7 @@ def draw_simulations(
     axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.set(xscale="log", xlabel="simulations per move", ylabel="mean score", ylim=(0, None))
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
-    figures.save(axes.figure, study.out / f"simulations_{network}.svg")
+    figures.save(axes.figure, folder.path / f"simulations_{network}.svg")
 
 
 def has_interval(row: Row) -> bool:
@@ -152,10 +158,10 @@ def by_kind(played: list[Row]) -> dict[str, list[Row]]:
     return groups
 
 
-def of_other_networks(study: Study[Experiment]) -> str:
+def of_other_networks(folder: ExperimentFolder[Experiment]) -> str:
     """Return the scores by simulations of networks that are not the experiment's, by their hash."""
-    known = study.experiment.networks.values()
-    every = {name(row): row for row in json_files.rows(study.out / FILES["scores"])}
+    known = folder.experiment.networks.values()
+    every = {name(row): row for row in json_files.rows(folder.path / FILES["scores"])}
     played = [row for row in every.values() if row["group"] == "simulations"]
     body = [
         [row["network_sha256"], f"{row['settings']['simulations']:,}", kind, *score_cells(row)]
@@ -167,11 +173,11 @@ def of_other_networks(study: Study[Experiment]) -> str:
     return markdown(head, body) if body else ""
 
 
-def by_settings(study: Study[Experiment], measure: Measure, group: str) -> str:
+def by_settings(folder: ExperimentFolder[Experiment], measure: Measure, group: str) -> str:
     """Return players by their settings: regret and share of best moves, or score and time."""
     of_regrets, of_scores = ["regret", "best moves, %"], ["mean score", "µs of CPU a move"]
     body = []
-    for row in rows(study, measure, group):
+    for row in rows(folder, measure, group):
         options = {k: v for k, v in row["settings"].items() if k != "network"}
         text = ", ".join(f"{name} {value}" for name, value in options.items())
         network = NETWORKS[row["settings"].get("network", "ntuple")]
@@ -214,14 +220,16 @@ def _has_mean(row: Row) -> bool:
     return bool(row["n_games"] >= MIN_GAMES)
 
 
-def learner_rows(study: Study[Experiment], experiment: str) -> dict[str, list[list[Row]]]:
+def learner_rows(
+    folder: ExperimentFolder[Experiment], experiment: str
+) -> dict[str, list[list[Row]]]:
     """Return the rows of an experiment by the name of the learner, a list for each of its seeds.
 
     Rows of learners with other settings than those of the experiment do not count.
     """
     groups: dict[str, dict[int, list[Row]]] = {}
-    for row in json_files.rows(study.out / FILES["learners"]):
-        if row["experiment"] == experiment and _is_of(study.experiment, row):
+    for row in json_files.rows(folder.path / FILES["learners"]):
+        if row["experiment"] == experiment and _is_of(folder.experiment, row):
             groups.setdefault(row["run"], {}).setdefault(row["seed"], []).append(row)
     return {run: list(seeds.values()) for run, seeds in groups.items()}
 
@@ -267,12 +275,13 @@ def draw_curves(axes: Axes, curves: Sequence[Curve], label: str, color: str) -> 
         axes.plot(x, y, marker=".", color=color, label="" if i else label)
 
 
-def learning(study: Study[Experiment], experiment: str) -> str:
+def learning(folder: ExperimentFolder[Experiment], experiment: str) -> str:
     """Return the results of the learners of an experiment, and draw their curves.
 
     The curves are of the games that they learn from, as in the paper.
     """
-    window, learned = study.experiment.learners[experiment].window, learner_rows(study, experiment)
+    window = folder.experiment.learners[experiment].window
+    learned = learner_rows(folder, experiment)
     _, axes = plt.subplots(figsize=(7, 4.5))
     body = []
     for i, (run, seeds) in enumerate(learned.items()):
@@ -281,8 +290,8 @@ def learning(study: Study[Experiment], experiment: str) -> str:
     lately = _lately(window, [row for seeds in learned.values() for row in chain(*seeds)])
     axes.set(xlabel="moves", ylabel=f"mean score, {lately}", ylim=(0, None))
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
-    figures.save(axes.figure, study.out / f"{file_name(experiment)}.svg")
-    n_games = f"then, {study.experiment.searched} games"
+    figures.save(axes.figure, folder.path / f"{file_name(experiment)}.svg")
+    n_games = f"then, {folder.experiment.searched} games"
     head = ["learner", "runs", "moves", f"best mean score while learning, {lately}"]
     table = markdown([*head, "at the end", n_games, "greedy, 100 games", ""], body)
     return f"{INTERVALS}\n\n{table}"
@@ -311,15 +320,15 @@ def board_values(rows: list[Row]) -> Curve:
     ]
 
 
-def growth(study: Study[Experiment], experiment: str) -> str:
+def growth(folder: ExperimentFolder[Experiment], experiment: str) -> str:
     """Draw the mean value of boards in the course of learning; return the figure's name."""
     _, axes = plt.subplots(figsize=(7, 4.5))
-    for i, (run, seeds) in enumerate(learner_rows(study, experiment).items()):
+    for i, (run, seeds) in enumerate(learner_rows(folder, experiment).items()):
         draw_curves(axes, [board_values(rows) for rows in seeds], run, f"C{i}")
     axes.set(xlabel="moves", ylabel="mean value of boards", yscale="log")
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
     name = f"{file_name(experiment)}_values.svg"
-    figures.save(axes.figure, study.out / name)
+    figures.save(axes.figure, folder.path / name)
     return name
 
 
@@ -328,51 +337,53 @@ def file_name(experiment: str) -> str:
     return experiment.replace(" ", "_")
 
 
-def player_sections(study: Study[Experiment]) -> list[str]:
+def player_sections(folder: ExperimentFolder[Experiment]) -> list[str]:
     """Return the sections of players that have rows."""
     heads: dict[Measure, str] = {"regrets": "regrets", "scores": "mean scores"}
     parts = []
     for measure, head in heads.items():
-        if rows(study, measure, "policies"):
-            parts += [f"## Policies of selection and backup: {head}", policies(study, measure)]
-    networks = {row["settings"]["network"] for row in rows(study, "scores", "simulations")}
+        if rows(folder, measure, "policies"):
+            parts += [f"## Policies of selection and backup: {head}", policies(folder, measure)]
+    networks = {row["settings"]["network"] for row in rows(folder, "scores", "simulations")}
     for network in (each for each in NETWORKS if each in networks):
-        parts += [f"## Simulations, {NETWORKS[network]}", simulations(study, network)]
+        parts += [f"## Simulations, {NETWORKS[network]}", simulations(folder, network)]
         parts += [f"![](simulations_{network}.svg)"]
-    if others := of_other_networks(study):
+    if others := of_other_networks(folder):
         parts += ["## Simulations, other networks", others]
     for measure in heads:
-        for group in study.experiment.groups(measure):
-            if group not in ("policies", "simulations", "lines") and rows(study, measure, group):
+        for group in folder.experiment.groups(measure):
+            if group not in ("policies", "simulations", "lines") and rows(folder, measure, group):
                 parts += [f"## {group[0].upper()}{group[1:]}: {measure}"]
-                parts += [by_settings(study, measure, group)]
+                parts += [by_settings(folder, measure, group)]
     return parts
 
 
-def learner_sections(study: Study[Experiment]) -> list[str]:
+def learner_sections(folder: ExperimentFolder[Experiment]) -> list[str]:
     """Return the sections of experiments that have rows."""
     parts = []
-    for experiment, plan in study.experiment.learners.items():
-        if learner_rows(study, experiment):
-            parts += [f"## Learning, {experiment}", plan.about, learning(study, experiment)]
-            parts += [f"![]({file_name(experiment)}.svg)", f"![]({growth(study, experiment)})"]
+    for experiment, plan in folder.experiment.learners.items():
+        if learner_rows(folder, experiment):
+            parts += [f"## Learning, {experiment}", plan.about, learning(folder, experiment)]
+            parts += [f"![]({file_name(experiment)}.svg)", f"![]({growth(folder, experiment)})"]
     return parts
 
 
-def write(study: Study[Experiment]) -> None:
+def write(folder: ExperimentFolder[Experiment]) -> None:
     """Write the page and the figures of the rows that a folder has.
 
     The text is about the published rows, and left out with others.
     """
-    study.out.mkdir(parents=True, exist_ok=True)
-    texts = published_texts(HERE, study.out, ["text.md", "verdicts.md", "added.md"])
-    parts = ["# " + study.experiment.title, *texts]
-    players = player_sections(study)
+    folder.path.mkdir(parents=True, exist_ok=True)
+    texts = published_texts(HERE, folder.path, ["text.md", "verdicts.md", "added.md"])
+    parts = ["# " + folder.experiment.title, *texts]
+    players = player_sections(folder)
     if players:
-        played = [row for group in study.experiment.scores for row in rows(study, "scores", group)]
+        played = [
+            row for group in folder.experiment.scores for row in rows(folder, "scores", group)
+        ]
         parts.append(took(played))
     readings = (HERE / "readings.md").read_text(encoding="utf-8").rstrip()
-    parts += [*players, *learner_sections(study), readings]
-    path = study.out / "README.md"
+    parts += [*players, *learner_sections(folder), readings]
+    path = folder.path / "README.md"
     path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     print(f"written: {path}")

@@ -24,7 +24,7 @@ import json
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,7 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from afterstate import agents
-from afterstate.agents.config import Backend, Count, Jobs, Positive, from_dict, read, settings
+from afterstate.agents.config import Count, from_dict, read, settings
 from afterstate.agents.game2048 import players
 from afterstate.agents.game2048.learning import play_logs
 from afterstate.agents.game2048.learning.run_settings import SearchValueRun
@@ -50,7 +50,8 @@ from afterstate.leaderboard.machine import has_bfloat16, machine
 from benchmarks.experiments import harness
 from benchmarks.experiments.cells import fill, mean_regret, play_cells, play_part
 from benchmarks.experiments.harness import (
-    Study,
+    ExperimentFolder,
+    LearningArgs,
     check_options,
     copy_rows,
     last_row,
@@ -75,7 +76,7 @@ Values = npt.NDArray[np.float64]
 
 
 @settings
-class Args:
+class Args(LearningArgs):
     """Repeat the experiments of Watanabe and Matsuzaki with Monte-Carlo Softmax search."""
 
     command: Literal["regrets", "temperature", "scores", "learn", "report"]
@@ -86,28 +87,15 @@ class Args:
     """Groups of players, or experiments; by default all."""
     repeats: Count = 1
     """Number of seeds of each learner: 1, 2, ..."""
-    jobs: Jobs = 1
-    """Processes that measure players, search the positions or learn."""
-    backend: Backend = "local"
-    """Host of the processes: this machine (local), or a Ray cluster (ray)."""
-    hours: Positive | None = None
-    """Hours after which nothing more begins; by default there is no limit."""
-    threads: Count = 1
-    """CPU threads of each neural network that learns."""
     settings: Path = SETTINGS
     """File of the settings of players, games and learners."""
-    out: Path = RESULTS
+    out: Path = field(default=RESULTS, kw_only=True)
     """Folder of rows, page and figures."""
 
-    @property
-    def workers(self) -> Workers:
-        """The processes."""
-        return Workers(self.jobs, self.backend, self.threads)
-
-    @property
-    def study(self) -> Study[Experiment]:
+    @functools.cached_property
+    def folder(self) -> ExperimentFolder[Experiment]:
         """The settings, and the folder of the results."""
-        return Study(read(self.settings, Experiment), self.out)
+        return ExperimentFolder(read(self.settings, Experiment), self.out)
 
 
 class BatchedNetwork:
@@ -259,7 +247,7 @@ def measure_regret(experiment: Experiment, runs: Path, cell: Row) -> Row:
 
 def measure_regrets(args: Args) -> None:
     """Measure players by positions."""
-    experiment = args.study.experiment
+    experiment = args.folder.experiment
     measured = list(experiment.cells("regrets", args.only))
     experiment.check_network("ntuple")  # of the reference
     check_networks(experiment, measured)
@@ -284,7 +272,7 @@ def learn_temperature(args: Args) -> None:
     Raises:
         ValueError: the installed network is not that of the experiment.
     """
-    experiment = args.study.experiment
+    experiment = args.folder.experiment
     experiment.check_network("ntuple")
     plan = experiment.temperature
     network = experiment.networks["ntuple"]
@@ -313,7 +301,7 @@ def play_cell(experiment: Experiment, cell: Row, seeds: range) -> Row:
 def measure_scores(args: Args) -> None:
     """Play games."""
     file = args.out / report.FILES["scores"]
-    experiment = args.study.experiment
+    experiment = args.folder.experiment
     measured = list(experiment.cells("scores", args.only))
     check_networks(experiment, measured)
     play_some = functools.partial(play_cell, experiment)
@@ -327,7 +315,7 @@ def folder(runs: Path, plan: LearnerPlan) -> Path:
 
 def learn(args: Args) -> None:
     """Train learners to their number of moves, and copy the rows of each that has ended."""
-    experiment = args.study.experiment
+    experiment = args.folder.experiment
     names = selected(experiment.learners, args.only)
     plans = [plan for plan in experiment.learner_plans(args.repeats) if plan.experiment in names]
     learn_each = functools.partial(learn_by_plan, experiment, args.runs, args.threads)
@@ -396,7 +384,7 @@ def play_by_search(place: Path, plan: LearnerPlan, n_games: int) -> None:
 
 def write_report(args: Args) -> None:
     """Write tables and figures."""
-    report.write(args.study)
+    report.write(args.folder)
 
 
 COMMANDS = {

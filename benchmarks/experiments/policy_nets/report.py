@@ -26,7 +26,7 @@ from afterstate.envs import durable_files, json_files
 from afterstate.envs.game2048 import rules, torch_rules
 from afterstate.leaderboard.gzip_rows import Row
 from benchmarks.experiments.cells import name, score
-from benchmarks.experiments.harness import INTERVALS, Study, over_runs, published_texts
+from benchmarks.experiments.harness import INTERVALS, ExperimentFolder, over_runs, published_texts
 from benchmarks.experiments.policy_nets import analysis, drawing, logs, tables
 from benchmarks.experiments.policy_nets.analysis import PAPER_BOARDS
 from benchmarks.experiments.policy_nets.settings import (
@@ -58,11 +58,13 @@ Networks = Mapping[int, nn.Module]
 # The page
 
 
-def write(study: Study[Experiment], networks: Networks, runs: Path, moves: float) -> None:
+def write(
+    folder: ExperimentFolder[Experiment], networks: Networks, runs: Path, moves: float
+) -> None:
     """Write the page and its pictures.
 
     Args:
-        study: the settings, and the folder of the rows of games, which is written to.
+        folder: the settings, and the folder of the rows of games, which is written to.
         networks: at least two, one of 2 or 5 layers among them.
         runs: the folder of their runs and of the log.
         moves: number of moves that they learned from.
@@ -73,13 +75,13 @@ def write(study: Study[Experiment], networks: Networks, runs: Path, moves: float
     """
     if len(networks) < 2 or not {2, 5} & set(networks):
         raise ValueError("the tables need two networks, k = 2 or 5 among them")
-    published, out = study.experiment.published, study.out
+    published, out = folder.experiment.published, folder.path
     if not (out / GAMES).exists():
         raise ValueError(f"{out / GAMES} is not there: `play` first")
     durable_files.write(out / LOG, (runs / "moves.json").read_bytes())
     weights = {label(layers): analysis.first_layer(net) for layers, net in networks.items()}
     drawing.draw_weights(weights, out / "weights.svg")
-    parts = introduction(study, moves)
+    parts = introduction(folder, moves)
     parts |= {
         "Table 2: scores": table_2(out, published),
         "Table 3: filters of the first layer": table_3(out, networks) + "\n\n![](filters.png)",
@@ -93,18 +95,18 @@ def write(study: Study[Experiment], networks: Networks, runs: Path, moves: float
     write_page(out, parts)
 
 
-def renew(study: Study[Experiment]) -> None:
+def renew(folder: ExperimentFolder[Experiment]) -> None:
     """Write those sections of the page again that need no other networks than the pretrained.
 
     Raises:
         OSError: a file cannot be read or written.
     """
-    published, out = study.experiment.published, study.out
+    published, out = folder.experiment.published, folder.path
     page = (out / "README.md").read_text(encoding="utf-8").rstrip()
     first, *others = page.removeprefix("# ").split("\n\n## ")
     parts = dict(part.split("\n\n", 1) for part in (first, *others))
     pretrained = {layers: load(file) for layers, file in PRETRAINED.items()}
-    new = introduction(study, study.experiment.moves)
+    new = introduction(folder, folder.experiment.moves)
     new |= {"Table 2: scores": table_2(out, published)}
     new |= contribution_sections(pretrained, published) | readings()
     write_page(out, parts | new)
@@ -117,13 +119,13 @@ def write_page(out: Path, parts: Mapping[str, str]) -> None:
     print(f"written: {out / 'README.md'}")
 
 
-def introduction(study: Study[Experiment], moves: float) -> dict[str, str]:
+def introduction(folder: ExperimentFolder[Experiment], moves: float) -> dict[str, str]:
     """Return the title with the text of the page, and the verdicts, which are of published rows."""
-    texts = published_texts(HERE, study.out, ["text.md", "verdicts.md"])
+    texts = published_texts(HERE, folder.path, ["text.md", "verdicts.md"])
     if not texts:
-        return {study.experiment.title: f"Learned from {moves:,.0f} moves of a [log](log.json)."}
+        return {folder.experiment.title: f"Learned from {moves:,.0f} moves of a [log](log.json)."}
     text, verdicts = texts
-    log = json_files.read(study.out / LOG)
+    log = json_files.read(folder.path / LOG)
     (player,) = log["players"]
     text = text.format(
         moves=f"{moves / 1e6:,.0f} million",
@@ -131,7 +133,7 @@ def introduction(study: Study[Experiment], moves: float) -> dict[str, str]:
         games=f"{player['games']:,}",
         score=f"{player['mean_score']:,.0f}",
     )
-    return {study.experiment.title: text} | section(verdicts)
+    return {folder.experiment.title: text} | section(verdicts)
 
 
 def readings() -> dict[str, str]:

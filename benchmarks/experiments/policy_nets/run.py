@@ -26,7 +26,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Literal
@@ -35,16 +35,16 @@ import torch
 
 from afterstate import agents
 from afterstate.agents import nets
-from afterstate.agents.config import Backend, Count, Jobs, Positive, read, settings
+from afterstate.agents.config import Count, read, settings
 from afterstate.agents.game2048.values.policy_net import PolicyNetAgent, load
 from afterstate.agents.training.run import EVALUATION_SEED
-from afterstate.agents.training.workers import Workers
 from afterstate.envs.commands import parse, run_process
 from afterstate.envs.messages import listed
 from afterstate.leaderboard.gzip_rows import Row
 from benchmarks.experiments.cells import play_cells, play_part
 from benchmarks.experiments.harness import (
-    Study,
+    ExperimentFolder,
+    NetworkArgs,
     check_options,
     copy_rows,
     record_settings,
@@ -63,7 +63,7 @@ from benchmarks.experiments.policy_nets.settings import (
 
 
 @settings
-class Args:
+class Args(NetworkArgs):
     """Repeat the experiments of Matsuzaki and Teramura on policy networks."""
 
     command: Literal["log", "train", "play", "report", "renew"]
@@ -74,47 +74,31 @@ class Args:
     """Layers of the networks to train; by default all of settings.json."""
     repeats: Count = 1
     """Number of seeds of each network: 1, 2, ..."""
-    jobs: Jobs = 1
-    """Processes that write the log, learn or play."""
-    backend: Backend = "local"
-    """Host of the processes: this machine (local), or a Ray cluster (ray)."""
-    hours: Positive | None = None
-    """Hours after which no more networks or games begin; by default there is no limit."""
     games: Count | None = None
     """Games of table 2 for each network, at least 2; by default those of settings.json."""
     moves: Count | None = None
     """Moves to log and to learn from; by default those of settings.json."""
-    device: str = "cpu"
-    """Device of the networks."""
-    threads: Count = 1
-    """CPU threads of each process."""
     settings: Path = SETTINGS
     """File of the settings of log, networks, games and learner."""
-    out: Path = RESULTS
+    out: Path = field(default=RESULTS, kw_only=True)
     """Folder of rows, page and pictures."""
 
     def __post_init__(self) -> None:
         if self.games == 1:
             raise ValueError("games must be >= 2, got 1")
-        known = self.study.experiment.layers
+        known = self.folder.experiment.layers
         if unknown := [layers for layers in self.layers if layers not in known]:
             raise ValueError(f"layers must be of {listed(known)}, got {unknown[0]}")
 
-    @property
-    def workers(self) -> Workers:
-        """The processes."""
-        gpus = int(self.device != "cpu")
-        return Workers(self.jobs, self.backend, self.threads, gpus=gpus)
-
     @cached_property
-    def study(self) -> Study[Experiment]:
+    def folder(self) -> ExperimentFolder[Experiment]:
         """The settings, and the folder of the results."""
-        return Study(read(self.settings, Experiment), self.out)
+        return ExperimentFolder(read(self.settings, Experiment), self.out)
 
     @property
     def n_moves(self) -> int:
         """Number of moves that networks learn from."""
-        return self.moves or self.study.experiment.moves
+        return self.moves or self.folder.experiment.moves
 
 
 def log(args: Args) -> None:
@@ -123,7 +107,7 @@ def log(args: Args) -> None:
     Raises:
         ValueError: the folder has a log with other settings.
     """
-    plan = args.study.experiment.log
+    plan = args.folder.experiment.log
     options = {**asdict(plan), "moves": args.moves or plan.moves}
     path = args.runs / "moves.npy"
     record_settings(path.with_suffix(".config.json"), options)
@@ -136,7 +120,7 @@ def train_networks(args: Args) -> None:
     calls = [
         partial(train_network, args, layers, seed)
         for seed in range(1, args.repeats + 1)
-        for layers in args.layers or args.study.experiment.layers
+        for layers in args.layers or args.folder.experiment.layers
     ]
     path = args.out / report.LEARNING
     for key in run_calls(calls, args.workers, args.hours, "networks", save=True):
@@ -145,7 +129,7 @@ def train_networks(args: Args) -> None:
 
 def train_network(args: Args, layers: int, seed: int) -> Row:
     """Train a network in its folder, and return its layers and seed."""
-    learner = {**args.study.experiment.learner, "decay": args.n_moves}
+    learner = {**args.folder.experiment.learner, "decay": args.n_moves}
     of_run = {"network": {"layers": layers}, "log": str(args.runs / "moves.npy")}
     train(
         "policy",
@@ -167,7 +151,7 @@ def trained_networks(args: Args) -> dict[tuple[int, int], Path]:
     Raises:
         ValueError: there is none.
     """
-    seeds, every_layers = range(1, args.repeats + 1), args.study.experiment.layers
+    seeds, every_layers = range(1, args.repeats + 1), args.folder.experiment.layers
     every: list[tuple[int, int]] = [(layers, seed) for layers in every_layers for seed in seeds]
     files = {key: network_file(args.runs, *key) for key in every}
     trained = {
@@ -182,7 +166,7 @@ def trained_networks(args: Args) -> dict[tuple[int, int], Path]:
 
 def cells(args: Args) -> list[Row]:
     """Return the players of table 2: random moves, and networks with what they learned from."""
-    experiment = args.study.experiment
+    experiment = args.folder.experiment
     games = {"games": args.games or experiment.games, "chunk": experiment.chunk}
     rows: list[Row] = [{"player": "random", "settings": {"seed": 1}, **games}]
     for (layers, seed), file in trained_networks(args).items():
@@ -222,12 +206,12 @@ def play(args: Args) -> None:
 def write_report(args: Args) -> None:
     """Write the page with its tables and pictures."""
     networks = {layers: load(file) for (layers, _), file in trained_networks(args).items()}
-    report.write(args.study, networks, args.runs, args.n_moves)
+    report.write(args.folder, networks, args.runs, args.n_moves)
 
 
 def renew(args: Args) -> None:
     """Write those sections of the page again that need no trained networks."""
-    report.renew(args.study)
+    report.renew(args.folder)
 
 
 COMMANDS = {

@@ -26,17 +26,22 @@ import shutil
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from afterstate.agents.config import Backend, Count, Jobs, Positive, Rate, Whole, settings
-from afterstate.agents.training.workers import Workers
+from afterstate.agents.config import Count, Positive, Rate, Whole, settings
 from afterstate.envs import json_files
 from afterstate.envs.commands import parse, run_process
 from benchmarks.experiments import harness
-from benchmarks.experiments.harness import check_defaults, published_texts, run_calls, selected
+from benchmarks.experiments.harness import (
+    LearningArgs,
+    check_defaults,
+    published_texts,
+    run_calls,
+    selected,
+)
 from benchmarks.experiments.quasi_greedy import figure, playing, report, rows
 from benchmarks.experiments.quasi_greedy.playing import Plan
 from benchmarks.experiments.quasi_greedy.settings import (
@@ -62,7 +67,7 @@ SMALL = [[0, 1, 2, 3], [4, 5, 6, 7], [0, 1, 4, 5]]
 
 
 @settings
-class Args:
+class Args(LearningArgs):
     """Repeat an experiment of Matsuzaki's paper on quasi-greedy learning."""
 
     name: str
@@ -75,14 +80,6 @@ class Args:
     """Names of the runs to play; by default all."""
     repeats: Count = 3
     """Number of seeds of each run: 1, 2, ..."""
-    jobs: Jobs = 1
-    """Runs played in parallel."""
-    threads: Count = 1
-    """Threads of a run; only runs with one repeat their games."""
-    backend: Backend = "local"
-    """Host of the processes: this machine (local), or a Ray cluster (ray)."""
-    hours: Positive | None = None
-    """Hours after which no more runs begin; by default there is no limit."""
     points: Count = 10
     """Evaluations of a run, at equal distances."""
     greedy_games: Count = 300
@@ -94,13 +91,15 @@ class Args:
     published scores of it."""
     memory: Positive | None = None
     """Most memory that a run uses, in GB; by default all weights and accumulators."""
-    out: Path = RESULTS
-    """Folder of rows, tables and figure."""
     report: bool = False
     """Play nothing, but write the tables and the figure of the rows."""
     smoke: bool = False
     """Play at most two tiny runs of each kind, with a tiny network, into out/experiments, within
     seconds."""
+    threads: Count = field(default=1, kw_only=True)
+    """Threads of a run; only runs with one repeat their games."""
+    out: Path = field(default=RESULTS, kw_only=True)
+    """Folder of rows, tables and figure."""
 
     def __post_init__(self) -> None:
         if self.moves is not None and self.seconds is not None:
@@ -181,7 +180,7 @@ def play(experiment: Experiment, args: Args, path: Path) -> None:
             of_run = playing.key(experiment, task.run, task.seed, plan.scale)
             shutil.rmtree(playing.folder_of(folder, of_run, plan), ignore_errors=True)
     calls = [partial(playing.play, *task, args.threads, folder) for task in tasks]
-    workers = Workers(max(1, jobs), args.backend, args.threads, int(memory))
+    workers = args.workers._replace(jobs=max(1, jobs), memory=int(memory))
     for played in run_calls(calls, workers, args.hours, "runs", save=True):
         rows.add(path, played)
         shutil.rmtree(playing.folder_of(folder, played[0], plan), ignore_errors=True)

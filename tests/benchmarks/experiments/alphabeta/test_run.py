@@ -37,7 +37,7 @@ from benchmarks.experiments import cells
 from benchmarks.experiments.alphabeta import report, run
 from benchmarks.experiments.alphabeta.settings import SEARCHES, SETTINGS, Experiment
 from benchmarks.experiments.cells import name
-from benchmarks.experiments.harness import Study
+from benchmarks.experiments.harness import ExperimentFolder
 from benchmarks.speed import alphabeta as speed_alphabeta
 from benchmarks.speed.alphabeta import Answer, Pass, Program
 
@@ -82,9 +82,9 @@ class Tiny:
         return from_dict(self.settings, Experiment)
 
     @property
-    def study(self) -> Study[Experiment]:
+    def folder(self) -> ExperimentFolder[Experiment]:
         """Return the settings and the folder of the results."""
-        return Study(self.experiment, self.results)
+        return ExperimentFolder(self.experiment, self.results)
 
     def rows(self) -> list[Row]:
         """Return the rows of the players."""
@@ -214,7 +214,7 @@ def test_games_with_a_limit_of_time_do_not_share_processors(
 
 
 def test_lost_games_are_counted_as_such(tiny: Tiny) -> None:
-    assert report.reached_section(tiny.study) == ["## With 10 ms a move", "No games yet."]
+    assert report.reached_section(tiny.folder) == ["## With 10 ms a move", "No games yet."]
     tiny.results.mkdir()
     row = {
         "seconds": 0.01,
@@ -229,7 +229,7 @@ def test_lost_games_are_counted_as_such(tiny: Tiny) -> None:
     games += [{**games[0], "seconds": 0.1}, {**games[1], "tile": 32}]  # of other settings
     games += [{**games[0], "cutoffs": "equal"}, {**games[0], "seed": seeds[-1] + 1}]
     json_files.append(tiny.results / "reached.jsonl", games)
-    table = report.reached_section(tiny.study)[1]
+    table = report.reached_section(tiny.folder)[1]
     assert table.splitlines()[-1] == "| 4 | 3 | 75 (30 to 95) | 900 | 21 | 20 | 0.0 | One |"
 
 
@@ -251,17 +251,17 @@ HEAD = (
 def test_tables_have_rates_with_their_intervals(tiny: Tiny) -> None:
     tiny.write(tiny.experiment.by_evaluation("any"), [0.9, 0.9])
     tiny.write(tiny.experiment.by_evaluation("any"), [0.5, 0.0])  # the latest rows count
-    assert report.table(tiny.study, tiny.experiment.by_evaluation("any")) == HEAD + (
+    assert report.table(tiny.folder, tiny.experiment.by_evaluation("any")) == HEAD + (
         "| all | 100 | 5,000 ± 506 | 100.0 | 75.0 | 50.0 (40 to 60) | 25.0 | 1,235 | 78 |\n"
         "| without monotonicity | 100 | 0 ± 0 | 100.0 | 50.0 | 0.0 (0 to 4) | 0.0 | 1,235 | 78 |"
     )
-    assert report.table(tiny.study, tiny.experiment.by_evaluation("chance")) + "\n" == HEAD
+    assert report.table(tiny.folder, tiny.experiment.by_evaluation("chance")) + "\n" == HEAD
 
 
 def test_rates_are_drawn_with_their_intervals(tiny: Tiny, figures: dict[str, Any]) -> None:
     tiny.write(tiny.experiment.by_evaluation("annoying"), [0.5, 0.0])
     tiny.write(dict([*tiny.experiment.by_evaluation("chance").items()][1:]), [1.0])
-    report.draw_rates(tiny.study)
+    report.draw_rates(tiny.folder)
     (axes,) = figures["rate_2048.svg"].axes
     drawn = {line.get_label(): line for line in axes.containers}
     points = {label: line[0].get_xydata().tolist() for label, line in drawn.items()}
@@ -303,7 +303,7 @@ def test_a_report_is_the_same_for_the_same_rows(
         "Readings",
     ]
     assert "![](rate_2048.svg)" in text
-    assert report.table(tiny.study, tiny.experiment.by_depth()) in text
+    assert report.table(tiny.folder, tiny.experiment.by_depth()) in text
     assert "| minimax over the heuristic's worst tiles, depth 2 |" in text
 
 

@@ -38,7 +38,7 @@ from afterstate.agents.training.run import EVALUATION_SEED, Diverged, summary
 from afterstate.envs import json_files
 from afterstate.leaderboard.gzip_rows import Row
 from benchmarks.experiments import cells
-from benchmarks.experiments.harness import Study
+from benchmarks.experiments.harness import ExperimentFolder
 from benchmarks.experiments.mc_softmax import report, run
 from benchmarks.experiments.mc_softmax.settings import (
     NETWORK_FILES,
@@ -72,9 +72,9 @@ class Tiny:
         return from_dict(self.settings, Experiment)
 
     @property
-    def study(self) -> Study[Experiment]:
+    def folder(self) -> ExperimentFolder[Experiment]:
         """Return the settings and the folder of the results."""
-        return Study(self.experiment, self.results)
+        return ExperimentFolder(self.experiment, self.results)
 
     def rows(self, name: str = "games") -> list[Row]:
         """Return the rows of a file of results."""
@@ -272,9 +272,9 @@ def test_rows_identify_the_network(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) 
 
 def test_rows_of_another_network_do_not_count(tiny: Tiny) -> None:
     tiny.main("scores", "--only", "lines")
-    assert len(report.rows(tiny.study, "scores", "lines")) == 2
+    assert len(report.rows(tiny.folder, "scores", "lines")) == 2
     tiny.settings["networks"]["ntuple"] = "another"
-    assert [row["player"] for row in report.rows(tiny.study, "scores", "lines")] == ["value-net"]
+    assert [row["player"] for row in report.rows(tiny.folder, "scores", "lines")] == ["value-net"]
     message = (
         r"ntuple\.npz must have the hash another of this experiment, got [0-9a-f]{16}: to repeat"
     )
@@ -322,9 +322,9 @@ def test_only_players_without_a_row_play(
 def test_the_latest_row_of_a_player_counts(tiny: Tiny) -> None:
     first, second = tiny.experiment.cells("scores", ["lines"])
     tiny.write([{**second, "mean": 1}, {**first, "mean": 2}, {**second, "mean": 3}])
-    assert [row["mean"] for row in report.rows(tiny.study, "scores", "lines")] == [2, 3]
+    assert [row["mean"] for row in report.rows(tiny.folder, "scores", "lines")] == [2, 3]
     tiny.settings["scores"]["lines"].pop(0)
-    assert [row["mean"] for row in report.rows(tiny.study, "scores", "lines")] == [3]
+    assert [row["mean"] for row in report.rows(tiny.folder, "scores", "lines")] == [3]
 
 
 def test_learners_resume_until_they_have_made_their_moves(
@@ -473,11 +473,11 @@ def test_policies_are_a_table_of_selection_and_backup(tiny: Tiny) -> None:
     tiny.regrets([0, 30, 40])
     head = "| select, back up by | best |\n| --- | --: |\n"
     assert (
-        report.policies(tiny.study, "scores")
+        report.policies(tiny.folder, "scores")
         == head + "| ave | 1,000 ± 100 |\n| best | 2,000 ± 200 |"
     )
     assert (
-        report.policies(tiny.study, "regrets")
+        report.policies(tiny.folder, "regrets")
         == head + "| ave | 30.0 ± 3.0 |\n| best | 40.0 ± 4.0 |"
     )
 
@@ -486,7 +486,7 @@ def test_scores_by_simulations_are_drawn_with_those_of_other_searches(
     tiny: Tiny, figures: dict[str, Any]
 ) -> None:
     tiny.scores([500, 70, 0, 0, 100, 300, 200, 400, 0, 0])
-    assert report.simulations(tiny.study, "ntuple") == (
+    assert report.simulations(tiny.folder, "ntuple") == (
         "|  |  | mean score | games | µs of CPU a move | published, CNN22 |\n"
         "| --- | --: | --: | --: | --: | --: |\n"
         "| 1 simulations | the paper's settings: L-max, best | 100 ± 10 | 1000 | 200 |  |\n"
@@ -513,7 +513,7 @@ def test_published_scores_are_by_simulations_and_plies(tiny: Tiny) -> None:
     tiny.scores([1] * 8)
     table = [
         row.removeprefix("| ").removesuffix(" |").split(" | ")
-        for row in report.simulations(tiny.study, "ntuple").split("\n")[2:]
+        for row in report.simulations(tiny.folder, "ntuple").split("\n")[2:]
     ]
     assert [(row[0], row[-1]) for row in table] == [
         ("50 simulations", ""),
@@ -525,24 +525,24 @@ def test_published_scores_are_by_simulations_and_plies(tiny: Tiny) -> None:
 
 def test_scores_of_other_networks_are_listed_by_their_hash(tiny: Tiny) -> None:
     tiny.scores([0, 0, 0, 0, 100, 300, 200, 400, 0, 0])
-    assert not report.of_other_networks(tiny.study)
-    path = tiny.study.out / report.FILES["scores"]
+    assert not report.of_other_networks(tiny.folder)
+    path = tiny.folder.path / report.FILES["scores"]
     rows = json_files.rows(path)
     json_files.append(path, [{**rows[4], "network_sha256": "0123456789abcdef"}])
-    assert report.of_other_networks(tiny.study).split("\n")[2:] == [
+    assert report.of_other_networks(tiny.folder).split("\n")[2:] == [
         "| 0123456789abcdef | 1 | the paper's settings: L-max, best | 100 ± 10 | 1000 | 200 |"
     ]
 
 
 def test_other_players_are_listed_by_their_settings(tiny: Tiny) -> None:
     tiny.scores([0] * 8 + [1_000, 2_000])
-    assert report.by_settings(tiny.study, "scores", "what was added").split("\n")[2:] == [
+    assert report.by_settings(tiny.folder, "scores", "what was added").split("\n")[2:] == [
         "| mc-softmax | simulations 2 | the N-tuple network | 1,000 ± 100 | 2,000 |",
         "| mc-softmax | simulations 2, reuse True, leaves 2 | the N-tuple network "
         "| 2,000 ± 200 | 4,000 |",
     ]
     tiny.regrets([10, 0, 0])
-    assert report.by_settings(tiny.study, "regrets", "other searches").split("\n") == [
+    assert report.by_settings(tiny.folder, "regrets", "other searches").split("\n") == [
         "| player | settings | network | regret | best moves, % |",
         "| --- | --: | --: | --: | --: |",
         "| ntuple |  | the N-tuple network | 10.0 ± 1.0 | 10.0 |",
@@ -574,7 +574,7 @@ def test_results_of_learners_include_those_that_diverged(
         ],
         "learning",
     )
-    text = report.learning(tiny.study, "experiment 1").split("\n\n")[1]
+    text = report.learning(tiny.folder, "experiment 1").split("\n\n")[1]
     table = [row.strip("| ").split(" | ") for row in text.split("\n")]
     assert table[2] == ["calm", "1", "2,000", "800", "700", "1,500 ± 150", "2,500 ± 250"]
     gone = "diverged: boards were worth 1,000,000,000 on average"
@@ -582,7 +582,7 @@ def test_results_of_learners_include_those_that_diverged(
     (axes,) = figures["experiment_1.svg"].axes
     drawn = {line.get_label(): line.get_xydata().tolist() for line in axes.lines}
     assert drawn == {"calm": [[1_000, 800], [2_000, 700]], "wild": []}
-    assert report.growth(tiny.study, "experiment 1") == "experiment_1_values.svg"
+    assert report.growth(tiny.folder, "experiment 1") == "experiment_1_values.svg"
     (axes,) = figures["experiment_1_values.svg"].axes
     drawn = {line.get_label(): line.get_xydata().tolist() for line in axes.lines}
     assert drawn == {"calm": [[500, 9.4], [1_000, 9.5], [2_000, 9.6]], "wild": [[50, 1e9]]}
@@ -617,7 +617,7 @@ def test_intervals_of_few_games_are_not_shown(tiny: Tiny, figures: dict[str, Any
     rows = tiny.rows()
     rows[4]["n_games"] = 3
     tiny.write(rows)
-    table = report.simulations(tiny.study, "ntuple")
+    table = report.simulations(tiny.folder, "ntuple")
     assert "| 4 | 3 |" in table and "| 5 ± 1 | 1000 |" in table
     (axes,) = figures["simulations_ntuple.svg"].axes
     ends = [path for line in axes.containers for path in line[2][0].get_segments()]
@@ -625,7 +625,7 @@ def test_intervals_of_few_games_are_not_shown(tiny: Tiny, figures: dict[str, Any
 
 
 def test_every_player_has_a_row() -> None:
-    experiment = run.Args("report").study.experiment
+    experiment = run.Args("report").folder.experiment
     measures: tuple[Measure, ...] = ("regrets", "scores")
     for measure in measures:
         rows = json_files.rows(run.RESULTS / report.FILES[measure])
@@ -667,8 +667,8 @@ def test_a_report_has_the_sections_with_rows(
     assert links == ["simulations_ntuple.svg", "experiment_1.svg", "experiment_1_values.svg"]
     assert set(links) == set(figures) and all((tiny.results / link).exists() for link in links)
     for part in (
-        report.policies(tiny.study, "scores"),
-        report.policies(tiny.study, "regrets"),
+        report.policies(tiny.folder, "scores"),
+        report.policies(tiny.folder, "regrets"),
         "Published: something.",
     ):
         assert part in text

@@ -28,7 +28,7 @@ from benchmarks.experiments import cells
 from benchmarks.experiments.mc_softmax import run
 from benchmarks.experiments.mc_softmax.settings import SETTINGS, Experiment, Measure
 
-EXPERIMENT = run.Args("report").study.experiment
+EXPERIMENT = run.Args("report").folder.experiment
 
 
 def settings_of(measure: Measure, group: str) -> list[Row]:

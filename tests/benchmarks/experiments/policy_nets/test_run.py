@@ -118,7 +118,7 @@ class Tiny:
     @property
     def published(self) -> settings.Published:
         """Return the published values."""
-        return self.args.study.experiment.published
+        return self.args.folder.experiment.published
 
     def networks(self) -> dict[int, nn.Module]:
         """Return the trained networks of the first seed, by their layers."""
