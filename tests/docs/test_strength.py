@@ -15,7 +15,7 @@ pytest.importorskip("matplotlib")
 from afterstate.agents.training.run import half_interval
 from afterstate.envs import json_files
 from afterstate.leaderboard.gzip_rows import Row
-from benchmarks.pretrained import strength, study
+from benchmarks.pretrained import ablations, strength
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -134,13 +134,13 @@ def test_networks(page: str) -> None:
 
 
 def last_row(name: str) -> Row:
-    """Return the last row of a run of the study."""
-    row: Row = json_files.rows(RESULTS / "study" / f"{study.file_name(name)}.jsonl")[-1]
+    """Return the last row of a run of the ablations."""
+    row: Row = json_files.rows(RESULTS / "ablations" / f"{ablations.file_name(name)}.jsonl")[-1]
     return row
 
 
 def score(name: str, depth: str) -> int:
-    """Return the last score of a run of the study, rounded."""
+    """Return the last score of a run of the ablations, rounded."""
     mean: float = last_row(name)[depth]["mean"]
     return round(mean)
 
@@ -189,13 +189,13 @@ def difference(name: str, against: str) -> list[int]:
         ("in one stage {} and {};", "one stage", "4x6+5x4"),
     ],
 )
-def test_the_study(page: str, sentence: str, better: str, worse: str) -> None:
+def test_the_ablations(page: str, sentence: str, better: str, worse: str) -> None:
     gains = difference(better, worse)
     assert min(gains) > 0
     assert sentence.format(*(f"{gain:,}" for gain in gains)) in " ".join(page.split())
 
 
-def test_differences_of_the_study_that_are_not_significant(page: str) -> None:
+def test_differences_of_ablations_that_are_not_significant(page: str) -> None:
     text = " ".join(page.split())
     greedy, search = difference("stages, carousel", "stages")
     assert f"{-greedy:,} points less greedily and {search:,} more by 2-ply search" in text
@@ -225,12 +225,13 @@ def test_differences_of_the_study_that_are_not_significant(page: str) -> None:
     assert f"scores {optimistic:,} after 1e9 moves, {less:,} less" in text
 
 
-def test_the_study_has_as_many_settings(page: str) -> None:
+def test_the_ablations_have_as_many_settings(page: str) -> None:
     ended = sum(
-        (RESULTS / "study" / f"{study.file_name(name)}.jsonl").exists() for name in study.RUNS
+        (RESULTS / "ablations" / f"{ablations.file_name(name)}.jsonl").exists()
+        for name in ablations.RUNS
     )
-    hours = sum(last_row(name)["seconds"] for name in study.RUNS) / 3600
-    assert f"{ended} of {len(study.RUNS)} settings, after 1e9, in {hours:.1f} hours" in page
+    hours = sum(last_row(name)["seconds"] for name in ablations.RUNS) / 3600
+    assert f"{ended} of {len(ablations.RUNS)} settings, after 1e9, in {hours:.1f} hours" in page
     assert f"All took {hours:.1f} hours of a core" in page
 
 

@@ -217,9 +217,9 @@ def test_commands_run_functions_that_other_processes_can_import(
     assert called == [True]
 
 
-@pytest.mark.parametrize("study", ["alphabeta", "mc_softmax", "daihinmin"])
-def test_the_settings_of_the_tests_on_a_cluster_are_valid(study: str) -> None:
+@pytest.mark.parametrize("experiment", ["alphabeta", "mc_softmax", "daihinmin"])
+def test_the_settings_of_the_tests_on_a_cluster_are_valid(experiment: str) -> None:
     """These tests run only where Ray is installed."""
-    kind = importlib.import_module(f"benchmarks.experiments.{study}.settings").Experiment
-    file = Path(__file__).parents[2] / "data" / "experiments" / f"{study}.json"
+    kind = importlib.import_module(f"benchmarks.experiments.{experiment}.settings").Experiment
+    file = Path(__file__).parents[2] / "data" / "experiments" / f"{experiment}.json"
     assert read(file, kind).title == "A tiny experiment"

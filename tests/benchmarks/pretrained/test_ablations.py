@@ -1,4 +1,4 @@
-"""The study of learning: its settings, and the scores and differences of its table."""
+"""The ablations of learning: its settings, and the scores and differences of its table."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from afterstate.agents.training import learners
 from afterstate.envs import json_files
 from afterstate.envs.game2048.rules import cells
 from afterstate.leaderboard.gzip_rows import Row
-from benchmarks.pretrained import study
+from benchmarks.pretrained import ablations
 
 
 def row(mean: float, interval: float) -> Row:
     """Return a row of a run with a greedy score."""
     score = {"mean": mean, "interval": interval, "n_games": 9}
-    reached = dict.fromkeys(study.TILES, 0.25)
+    reached = dict.fromkeys(ablations.TILES, 0.25)
     return {"n_moves": 1_000, "seconds": 1800.0, "1-ply": {**score, "reached": reached}}
 
 
-@pytest.mark.parametrize("name", study.RUNS)
+@pytest.mark.parametrize("name", ablations.RUNS)
 def test_settings_are_those_of_learners(name: str) -> None:
-    run = from_dict(study.RUNS[name]["settings"], NTupleRun)
+    run = from_dict(ablations.RUNS[name]["settings"], NTupleRun)
     tiny = replace(run.network, tuples=[[0, 1]], size=(2, 2))
     learner = replace(run.learner, jump=0)
     assert replace(run, network=tiny, learner=learner, log=None).new().n_moves == 0
-    assert Path(study.file_name(name)).name == study.file_name(name)
+    assert Path(ablations.file_name(name)).name == ablations.file_name(name)
 
 
 def test_differences_are_from_the_run_that_lacks_the_setting() -> None:
     runs = {"one stage": [row(1, 1), row(1_000, 30)], "restart": [row(1_200, 40)]}
     runs |= {"8x6, restart": [row(1_500, 60)], "lambda 0": [row(900, 40)]}
-    lines = study.table(runs).splitlines()[2:]
+    lines = ablations.table(runs).splitlines()[2:]
     reached = "25.0% | 25.0% | 25.0% |"
     half = math.hypot(30, 40)
     assert lines == [
@@ -50,42 +50,42 @@ def test_differences_are_from_the_run_that_lacks_the_setting() -> None:
         f"| lambda 0 | one stage | 900 ± 40 | -100 ± {half:.0f} | {reached}",
     ]
     del runs["one stage"]
-    assert f"| restart | one stage | 1,200 ± 40 |  | {reached}" in study.table(runs)
+    assert f"| restart | one stage | 1,200 ± 40 |  | {reached}" in ablations.table(runs)
 
 
 def test_late_scores_that_no_game_passes_are_blank() -> None:
     line = {"score": 200_000, "games": 5, "expected": 1_234, "scored": 99_000}
-    table = study.late_table([{"setting": "restart", "lines": [line]}])
+    table = ablations.late_table([{"setting": "restart", "lines": [line]}])
     assert table.splitlines()[-1] == "| restart |  | 1,234 / 99,000 (5) |  |  |  |"
 
 
 def test_runs_of_other_lengths_are_not_compared() -> None:
     longer = {**row(1, 1), "n_moves": 2e9}
     with pytest.raises(ValueError, match=r"restart must have the moves and games of the other"):
-        study.table({"one stage": [row(1, 1)], "restart": [longer]})
+        ablations.table({"one stage": [row(1, 1)], "restart": [longer]})
 
 
 def test_the_runs_are_compared_with_runs_of_one_setting_less() -> None:
-    compared = {name: run["against"] for name, run in study.RUNS.items() if "against" in run}
-    assert set(study.RUNS) - set(compared) == {"one stage"}
-    assert set(compared.values()) <= set(study.RUNS)
+    compared = {name: run["against"] for name, run in ablations.RUNS.items() if "against" in run}
+    assert set(ablations.RUNS) - set(compared) == {"one stage"}
+    assert set(compared.values()) <= set(ablations.RUNS)
 
 
 @pytest.mark.slow
 def test_a_figure_of_all_runs_has_a_line_of_its_own_for_each(tmp_path: Path) -> None:
-    runs = {name: [row(1_000 + i, 30)] for i, name in enumerate(study.RUNS)}
-    study.draw(runs, tmp_path / "curves.svg")
+    runs = {name: [row(1_000 + i, 30)] for i, name in enumerate(ablations.RUNS)}
+    ablations.draw(runs, tmp_path / "curves.svg")
     drawn = (tmp_path / "curves.svg").read_text()
     assert all(f"<!-- {name} -->" in drawn for name in runs)
-    study.draw(runs, tmp_path / "again.svg")
+    ablations.draw(runs, tmp_path / "again.svg")
     assert (tmp_path / "again.svg").read_text() == drawn
 
 
 def test_made_up_boards_have_a_32768_in_the_corner_and_two_to_five_small_tiles(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(study, "N_MADE_UP", 500)
-    of_run = study.run_settings("stages, games from made-up boards", tmp_path / "runs")
+    monkeypatch.setattr(ablations, "N_MADE_UP", 500)
+    of_run = ablations.run_settings("stages, games from made-up boards", tmp_path / "runs")
     boards = cells(play_logs.read_whole(of_run["log"])["board"]).reshape(-1, 16)
     assert (boards[:, 0] == 15).all()
     assert boards[:, 1:].max() == 7
@@ -95,7 +95,7 @@ def test_made_up_boards_have_a_32768_in_the_corner_and_two_to_five_small_tiles(
 
 def test_unknown_runs_are_named() -> None:
     with pytest.raises(ValueError, match=r"only must be some of one stage, .*, got 'restrat'"):
-        study.Args(only=["restrat"])
+        ablations.Args(only=["restrat"])
 
 
 def test_an_interrupted_run_goes_on_and_has_rows_when_it_has_ended(
@@ -113,13 +113,13 @@ def test_an_interrupted_run_goes_on_and_has_rows_when_it_has_ended(
         json_files.write_rows(options.out / "rows.jsonl", [row(1_000, 30)])
 
     monkeypatch.setattr(learners, "run", learn)
-    args = study.Args(runs=tmp_path / "runs", out=tmp_path)
+    args = ablations.Args(runs=tmp_path / "runs", out=tmp_path)
     with pytest.raises(KeyboardInterrupt):
-        study.learn("restart", args)
-    assert not study.ended(args)
-    study.learn("restart", args)
+        ablations.learn("restart", args)
+    assert not ablations.ended(args)
+    ablations.learn("restart", args)
     assert resumed == [False, True]
-    assert [each["1-ply"]["mean"] for each in study.ended(args)["restart"]] == [1_000]
+    assert [each["1-ply"]["mean"] for each in ablations.ended(args)["restart"]] == [1_000]
 
 
 @pytest.mark.slow
@@ -128,11 +128,11 @@ def test_a_run_is_learned_once_and_its_rows_kept(
 ) -> None:
     words = ["--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "out"), "--moves", "4000"]
     words += ["--evaluate", "1:4", "--late-games", "3", "--only", "restart"]
-    study.main(words)
+    ablations.main(words)
     rows = json_files.rows(tmp_path / "out" / "restart.jsonl")
     assert len(rows) == 4 and rows[-1]["n_moves"] >= 4_000
     capsys.readouterr()
-    study.main(words)
+    ablations.main(words)
     assert json_files.rows(tmp_path / "out" / "restart.jsonl") == rows
     assert "| restart | " in capsys.readouterr().out
     assert rows[0]["threads"] == rows[0]["seed"] == 1 and "cpu" in rows[0]["machine"]

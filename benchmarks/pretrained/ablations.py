@@ -1,13 +1,14 @@
 """Compare settings of learning, each with a run that lacks them, after the same moves.
 
-    python -m benchmarks.pretrained.study --runs out/study
-    python -m benchmarks.pretrained.study --only restart --only "8x6, restart"
-    python -m benchmarks.pretrained.study --report
+    python -m benchmarks.pretrained.ablations --runs out/ablations
+    python -m benchmarks.pretrained.ablations --only restart --only "8x6, restart"
+    python -m benchmarks.pretrained.ablations --report
 
-The runs of `study.json` are played one after the other, each in one thread with seed 1. A run that
-was interrupted goes on with the same command. The rows of a run are written when it has ended, to
-`benchmarks/results/study/NAME.jsonl`; `README.md` and `curves.svg` there have the scores of all
-that have ended. Play logs at whose positions games of some runs begin are made first, in minutes.
+The runs of `ablations.json` are played one after the other, each in one thread with seed 1. A run
+that was interrupted goes on with the same command. The rows of a run are written when it has ended,
+to `benchmarks/results/ablations/NAME.jsonl`; `README.md` and `curves.svg` there have the scores of
+all that have ended. Play logs at whose positions games of some runs begin are made first, in
+minutes.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ RUNS = json_files.read(Path(__file__).with_suffix(".json"))
 """By the name of a run its settings of `afterstate train ntuple`, and the run that it is compared
 with."""
 
-RESULTS = Path(__file__).parents[1] / "results" / "study"
+RESULTS = Path(__file__).parents[1] / "results" / "ablations"
 N_MADE_UP = 100_000
 EVALUATE = "1:2000,2:200"
 LATE_GAME = "late_game.jsonl"
@@ -53,7 +54,7 @@ TILES = ("8192", "16384", "32768")
 class Args:
     """Learn with several settings and compare what they are worth."""
 
-    runs: Path = Path("out/study")
+    runs: Path = Path("out/ablations")
     """Folder of the runs."""
     out: Path = RESULTS
     """Folder of rows, table and curves."""
@@ -224,7 +225,7 @@ def page(runs: dict[str, list[Row]], late: Sequence[Row]) -> str:
             "on, and in how many of their greedy games they come there. Networks of the first runs "
             "were not kept, whose rows do not have threads, seed and machine either.\n",
             late_table(late),
-            "\nCommand: `python -m benchmarks.pretrained.study`\n",
+            "\nCommand: `python -m benchmarks.pretrained.ablations`\n",
         ]
     )
 
@@ -265,7 +266,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         SystemExit: wrong arguments.
         ValueError: no run has ended.
     """
-    args = parse(Args, "python -m benchmarks.pretrained.study", arguments)
+    args = parse(Args, "python -m benchmarks.pretrained.ablations", arguments)
     args.out.mkdir(parents=True, exist_ok=True)
     for name in () if args.report else args.only or RUNS:
         rows = json_files.rows(args.out / f"{file_name(name)}.jsonl")
