@@ -25,6 +25,9 @@ from afterstate.envs.messages import shown
 
 LOGGER = logging.getLogger(__name__)
 
+Row = dict[str, Any]
+"""A row of a file: an object of JSON."""
+
 MAX_TEXT = 1 << 22
 """Longest JSON text, a line or a whole file, in bytes. A recorded game of Daihinmin has 15,000;
 lists within lists take 20 times as much memory."""

@@ -11,7 +11,6 @@ from statistics import mean
 from typing import Any
 
 from afterstate.agents.training.run import half_interval, of_student, summary
-from afterstate.agents.training.tables import aligned
 from afterstate.commands.options import Eval
 from afterstate.commands.seats import (
     check_players,
@@ -24,6 +23,7 @@ from afterstate.commands.seats import (
 from afterstate.envs.daihinmin.uecda.settings import N_SEATS
 from afterstate.envs.messages import named
 from afterstate.envs.words import check_seed
+from afterstate.text_tables import aligned
 
 TILES = (2048, 4096, 8192, 16384, 32768)
 """Tiles whose reach rates are columns of the table."""

@@ -9,9 +9,9 @@ from typing import Any
 import gymnasium as gym
 
 from afterstate import agents
-from afterstate.agents.training.tables import aligned
 from afterstate.commands.options import List
 from afterstate.envs import json_files
+from afterstate.text_tables import aligned
 
 
 def run(options: List) -> int:

@@ -20,9 +20,9 @@ from afterstate.agents.training.folder import FolderLock
 from afterstate.agents.training.run import EVALUATION_SEED, half_interval, summary
 from afterstate.agents.training.workers import Workers
 from afterstate.envs import json_files
+from afterstate.envs.json_files import Row
 from afterstate.envs.messages import shown
 from afterstate.envs.words import whole
-from afterstate.leaderboard.gzip_rows import Row
 from afterstate.leaderboard.machine import machine
 from benchmarks.experiments.harness import Estimate, processors, run_calls
 

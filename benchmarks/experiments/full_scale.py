@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from afterstate.agents.training.tables import markdown
 from afterstate.envs import json_files
+from afterstate.text_tables import markdown
 from benchmarks.experiments.daihinmin import settings as daihinmin_settings
 from benchmarks.experiments.quasi_greedy import settings as quasi_greedy_settings
 

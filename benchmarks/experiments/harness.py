@@ -28,8 +28,8 @@ from afterstate.agents.training import learners
 from afterstate.agents.training.folder import FolderLock
 from afterstate.agents.training.workers import Call, Workers
 from afterstate.envs import durable_files, json_files
+from afterstate.envs.json_files import Row
 from afterstate.envs.messages import listed, shown
-from afterstate.leaderboard.gzip_rows import Row
 
 T = TypeVar("T")
 

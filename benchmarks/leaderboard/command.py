@@ -40,6 +40,7 @@ from tqdm import tqdm
 from afterstate.agents.files import NotInWheelError
 from afterstate.agents.training.folder import FolderLock
 from afterstate.agents.training.workers import Call, Workers
+from afterstate.envs.json_files import Row
 from afterstate.envs.messages import shown
 from afterstate.envs.options import near
 from afterstate.envs.signals import sigterm_raises
@@ -57,7 +58,6 @@ from afterstate.leaderboard.games import (
     play_games,
     process_fields,
 )
-from afterstate.leaderboard.gzip_rows import Row
 from afterstate.leaderboard.options import Play, Readme, Report, Tournament, Verify
 from afterstate.leaderboard.results import Result, result
 from afterstate.leaderboard.rows import (

@@ -36,8 +36,8 @@ from afterstate.agents.game2048.values.ntuple_network import Network
 from afterstate.envs import json_files
 from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.rules import N_PLAYERS
+from afterstate.envs.json_files import Row
 from afterstate.envs.messages import listed, shown
-from afterstate.leaderboard.gzip_rows import Row
 from afterstate.leaderboard.machine import machine
 
 HERE = Path(__file__).resolve().parent

@@ -13,9 +13,10 @@ import logging
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from afterstate.envs import durable_files, json_files
+from afterstate.envs.json_files import Row
 from afterstate.envs.messages import shown
 
 LOGGER = logging.getLogger(__name__)
@@ -25,8 +26,6 @@ MAX_BYTES = 1 << 27
 
 _PIECE = 1 << 16  # bytes that are read and unpacked at a time
 _START = gzip.compress(b"", mtime=0)[:8]  # of each member
-
-Row = dict[str, Any]
 
 
 def rows(path: Path) -> Iterator[Row]:

@@ -12,8 +12,8 @@ from scipy.stats import bootstrap
 
 from afterstate.envs.daihinmin.render import PLACES
 from afterstate.envs.daihinmin.rules import N_PLAYERS
+from afterstate.envs.json_files import Row
 from afterstate.leaderboard.games import OPPONENTS
-from afterstate.leaderboard.gzip_rows import Row
 from afterstate.leaderboard.tournament import cycles_half_interval
 
 TILES = (2048, 4096, 8192, 16384, 32768, 65536)

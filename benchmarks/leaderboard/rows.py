@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from afterstate.envs.daihinmin.rules import N_PLAYERS
+from afterstate.envs.json_files import Row
 from afterstate.envs.messages import shown
 from afterstate.leaderboard import gzip_rows
 from afterstate.leaderboard.games import GAMES, OPPONENTS, Entry, file_name, seeds
-from afterstate.leaderboard.gzip_rows import Row
 
 _MOST = 1 << 63
 """Numbers of a row are below this one."""

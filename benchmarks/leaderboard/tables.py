@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from afterstate.agents.training.run import half_interval
-from afterstate.agents.training.tables import markdown
 from afterstate.envs.daihinmin.render import PLACES
 from afterstate.leaderboard.figures import draw
 from afterstate.leaderboard.games import OPPONENTS
 from afterstate.leaderboard.results import TILES, Result, interval, time_text
+from afterstate.text_tables import markdown
 
 
 def write(results: Sequence[Result], game: str, folder: Path) -> str:

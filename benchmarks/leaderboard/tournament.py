@@ -38,17 +38,17 @@ from scipy.stats import t
 from tqdm import tqdm
 
 from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE, play_match
-from afterstate.agents.training.tables import markdown
 from afterstate.agents.training.workers import Workers
 from afterstate.commands.seats import player_daihinmin
 from afterstate.envs import durable_files, json_files
 from afterstate.envs.commands import print_error
 from afterstate.envs.daihinmin.render import PLACES
 from afterstate.envs.daihinmin.rules import N_PLAYERS
+from afterstate.envs.json_files import Row
 from afterstate.envs.messages import named
 from afterstate.envs.signals import sigterm_raises, uninterrupted
-from afterstate.leaderboard.gzip_rows import Row
 from afterstate.leaderboard.options import Tournament
+from afterstate.text_tables import markdown
 
 POOL_MEAN = 300.0
 """Mean points per 100 games of all players: five share 15 points a game."""

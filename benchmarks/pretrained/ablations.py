@@ -25,14 +25,14 @@ from matplotlib import pyplot as plt
 
 from afterstate.agents.config import Count, settings
 from afterstate.agents.game2048.learning.play_logs import MOVE
-from afterstate.agents.training.tables import markdown
 from afterstate.envs import durable_files, json_files
 from afterstate.envs.commands import parse, run_process
 from afterstate.envs.game2048.rules import words
+from afterstate.envs.json_files import Row
 from afterstate.envs.messages import listed, shown
 from afterstate.leaderboard import figures
-from afterstate.leaderboard.gzip_rows import Row
 from afterstate.leaderboard.machine import machine
+from afterstate.text_tables import markdown
 from benchmarks.experiments.harness import train, write_log
 from benchmarks.experiments.quasi_greedy.settings import short
 from benchmarks.pretrained import curves, late_game

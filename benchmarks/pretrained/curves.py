@@ -18,8 +18,8 @@ from matplotlib import pyplot as plt
 from afterstate.agents.config import settings
 from afterstate.envs import json_files
 from afterstate.envs.commands import parse, run_process
+from afterstate.envs.json_files import Row
 from afterstate.leaderboard import figures
-from afterstate.leaderboard.gzip_rows import Row
 
 TITLES = {
     "mean_score": "mean score of the last 1,000 training games",

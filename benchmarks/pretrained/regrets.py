@@ -26,13 +26,13 @@ from afterstate.agents.config import Count, Positive, Whole, settings
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.values.ntuple_network import Indices, Network
-from afterstate.agents.training.tables import markdown
 from afterstate.envs import json_files
 from afterstate.envs.commands import parse, run_process
 from afterstate.envs.options import POSITIONAL, settings_of
 from afterstate.envs.words import Word, Words
 from afterstate.leaderboard.games import fingerprint
 from afterstate.leaderboard.machine import machine
+from afterstate.text_tables import markdown
 from benchmarks.experiments.cells import mean_regret, mean_text
 from benchmarks.pretrained.ntuple import network_of
 

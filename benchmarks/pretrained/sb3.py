@@ -32,11 +32,11 @@ from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.values import policy_net
 from afterstate.agents.game2048.values.ntuple import NTupleAgent
 from afterstate.agents.training.run import EVALUATION_SEED, summary
-from afterstate.agents.training.tables import markdown
 from afterstate.envs import durable_files, json_files
 from afterstate.envs.commands import parse, run_process
+from afterstate.envs.json_files import Row
 from afterstate.leaderboard import figures
-from afterstate.leaderboard.gzip_rows import Row
+from afterstate.text_tables import markdown
 
 RESULTS = Path(__file__).parents[1] / "results" / "sb3"
 TABLE = "N-tuple network, TC"

@@ -28,15 +28,15 @@ from afterstate.agents.game2048.search.expectimax import CUTOFF, TABLE_BITS, Exp
 from afterstate.agents.game2048.search.expectimax_search import Search, new_search, search_move
 from afterstate.agents.game2048.values.ntuple_network import Network
 from afterstate.agents.training.run import half_interval
-from afterstate.agents.training.tables import markdown
 from afterstate.envs import json_files
 from afterstate.envs.commands import parse, run_process
 from afterstate.envs.game2048 import batch, games
+from afterstate.envs.json_files import Row
 from afterstate.envs.options import POSITIONAL, settings_of
 from afterstate.envs.words import Words, seed_word
 from afterstate.leaderboard.games import fingerprint
-from afterstate.leaderboard.gzip_rows import Row
 from afterstate.leaderboard.machine import machine
+from afterstate.text_tables import markdown
 from benchmarks.pretrained.ntuple import network_of
 
 RESULT = Path(__file__).parents[1] / "results" / "search_steps.jsonl"

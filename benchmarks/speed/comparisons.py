@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 from tqdm import tqdm
 
 from afterstate.envs import durable_files
-from afterstate.leaderboard.gzip_rows import Row
+from afterstate.envs.json_files import Row
 from afterstate.leaderboard.machine import machine
 from benchmarks.speed.timing import Program, Section, Span, section
 

@@ -20,6 +20,7 @@ FOLDERS = {
 }
 INTERNAL = {
     *(f"afterstate.{name}" for name in ("__main__", "commands", "completion", "web")),
+    "afterstate.text_tables",
     *(f"afterstate.envs.{name}" for name in ("batches", "commands", "options", "compiling")),
     "afterstate.envs.kernel_cache",
     *(f"afterstate.envs.{name}" for name in ("messages", "signals")),
@@ -27,7 +28,7 @@ INTERNAL = {
     *(f"afterstate.envs.daihinmin.uecda.{name}" for name in ("hosting", "journal", "lobby")),
     *(f"afterstate.envs.daihinmin.uecda.{name}" for name in ("metrics", "seats")),
     *(f"afterstate.agents.training.{name}" for name in ("__main__", "fitting")),
-    *(f"afterstate.agents.training.{name}" for name in ("learners", "tables", "workers")),
+    *(f"afterstate.agents.training.{name}" for name in ("learners", "workers")),
     "afterstate.agents.game2048.kernels",
     "afterstate.agents.factories",
     "afterstate.agents.locks",

@@ -14,7 +14,7 @@ pytest.importorskip("matplotlib")
 
 from afterstate.agents.training.run import half_interval
 from afterstate.envs import json_files
-from afterstate.leaderboard.gzip_rows import Row
+from afterstate.envs.json_files import Row
 from benchmarks.pretrained import ablations, strength
 
 ROOT = Path(__file__).parents[2]

@@ -14,9 +14,9 @@ from typing import Any
 
 from afterstate.agents.game2048.learning.play_logs import MOVE, SAVE_SECONDS
 from afterstate.envs import json_files
+from afterstate.envs.json_files import Row
 from afterstate.leaderboard import rows as leaderboard
 from afterstate.leaderboard.games import REPEATED_FIELDS, Entry, entries
-from afterstate.leaderboard.gzip_rows import Row
 from tests.soak.growth import Usage
 from tests.soak.harness import Death, Job
 from tests.soak.progress import bar, shown

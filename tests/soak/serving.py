@@ -15,7 +15,7 @@ from afterstate.envs.daihinmin.records.replay import replay
 from afterstate.envs.daihinmin.rules import Game
 from afterstate.envs.daihinmin.uecda.client import play_match
 from afterstate.envs.daihinmin.uecda.tables import ProtocolError
-from afterstate.leaderboard.gzip_rows import Row
+from afterstate.envs.json_files import Row
 from tests.soak.growth import Usage
 from tests.soak.harness import Death, Job
 

@@ -7,7 +7,6 @@ import json
 import socket
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,14 +15,13 @@ if sys.platform == "win32":
 for extra in ("torch", "safetensors", "joblib", "matplotlib"):
     pytest.importorskip(extra)
 
+from afterstate.envs.json_files import Row  # noqa: E402
 from tests.soak import progress  # noqa: E402
 from tests.soak.__main__ import soak  # noqa: E402 - after the skips
 from tests.soak.harness import Times  # noqa: E402
 from tests.soak.playing import PlayLog  # noqa: E402
 from tests.soak.progress import shown  # noqa: E402
 from tests.soak.serving import Tail, check_events, check_numbers  # noqa: E402
-
-Row = dict[str, Any]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from afterstate.agents.daihinmin.values import rank_net
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
 from afterstate.agents.game2048.learning.run_settings import ValueRun
 from afterstate.envs import json_files
-from afterstate.leaderboard.gzip_rows import Row
+from afterstate.envs.json_files import Row
 from tests.soak.growth import Usage
 from tests.soak.harness import Death, Job
 from tests.soak.progress import bar, shown

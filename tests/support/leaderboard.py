@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 
 import afterstate.envs  # noqa: F401 - registers the environments
+from afterstate.envs.json_files import Row
 from afterstate.leaderboard import gzip_rows
 from afterstate.leaderboard.__main__ import main
 from afterstate.leaderboard.games import (
     Entry,
 )
-from afterstate.leaderboard.gzip_rows import Row
 
 RANDOM = Entry("2048", "random", "random", {}, 6, 3)
 SAMPLE = Entry("daihinmin", "the sample client", "daihinmin-sample", {}, 1, 1)

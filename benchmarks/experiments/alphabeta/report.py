@@ -8,10 +8,10 @@ from matplotlib import pyplot as plt
 from scipy.stats import binomtest
 
 from afterstate.agents.game2048.search.alphabeta import AlphaBetaSettings
-from afterstate.agents.training.tables import markdown
 from afterstate.envs import json_files
+from afterstate.envs.json_files import Row
 from afterstate.leaderboard import figures
-from afterstate.leaderboard.gzip_rows import Row
+from afterstate.text_tables import markdown
 from benchmarks.experiments.alphabeta.settings import HERE, Experiment, Players
 from benchmarks.experiments.cells import cost, latest, mean_text, name, took
 from benchmarks.experiments.harness import ExperimentFolder, processors, published_texts

@@ -30,7 +30,7 @@ from afterstate.agents.config import read, settings
 from afterstate.agents.training.folder import FolderLock
 from afterstate.envs import json_files
 from afterstate.envs.commands import parse, run_process
-from afterstate.leaderboard.gzip_rows import Row
+from afterstate.envs.json_files import Row
 from afterstate.leaderboard.machine import machine
 from benchmarks.experiments import harness
 from benchmarks.experiments.alphabeta import report

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from afterstate.agents.config import Count, Positive, settings
 from afterstate.agents.training.run import EVALUATION_SEED
+from afterstate.envs.json_files import Row
 from afterstate.envs.messages import listed
-from afterstate.leaderboard.gzip_rows import Row
 from benchmarks.experiments.cells import name
 
 HERE = Path(__file__).parent

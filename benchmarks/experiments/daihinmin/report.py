@@ -22,8 +22,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from afterstate.agents.daihinmin.learning.rank_settings import RankRun
-from afterstate.agents.training.tables import markdown
-from afterstate.leaderboard.gzip_rows import Row
+from afterstate.envs.json_files import Row
+from afterstate.text_tables import markdown
 from benchmarks.experiments.daihinmin.settings import (
     FOLDER,
     Claim,

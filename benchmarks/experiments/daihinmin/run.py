@@ -51,7 +51,7 @@ from afterstate.agents.training.workers import ALONE, Call, Workers
 from afterstate.envs import durable_files, json_files
 from afterstate.envs.commands import parse, run_process
 from afterstate.envs.daihinmin.rules import N_PLAYERS
-from afterstate.leaderboard.gzip_rows import Row
+from afterstate.envs.json_files import Row
 from afterstate.leaderboard.machine import machine
 from benchmarks.experiments import harness
 from benchmarks.experiments.daihinmin import report

@@ -12,10 +12,10 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
 from afterstate.agents.training.run import N_RECENT
-from afterstate.agents.training.tables import markdown
 from afterstate.envs import json_files
+from afterstate.envs.json_files import Row
 from afterstate.leaderboard import figures
-from afterstate.leaderboard.gzip_rows import Row
+from afterstate.text_tables import markdown
 from benchmarks.experiments.cells import cost, interval, latest, mean_text, name, score, took
 from benchmarks.experiments.harness import (
     INTERVALS,

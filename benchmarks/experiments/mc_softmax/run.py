@@ -44,8 +44,8 @@ from afterstate.agents.training.run import EVALUATION_SEED, Diverged, summary
 from afterstate.agents.training.workers import ALONE, Workers
 from afterstate.envs import durable_files, json_files
 from afterstate.envs.commands import parse, run_process
+from afterstate.envs.json_files import Row
 from afterstate.envs.words import Words
-from afterstate.leaderboard.gzip_rows import Row
 from afterstate.leaderboard.machine import has_bfloat16, machine
 from benchmarks.experiments import harness
 from benchmarks.experiments.cells import fill, mean_regret, play_cells, play_part

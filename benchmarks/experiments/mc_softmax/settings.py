@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from afterstate.agents import game2048
 from afterstate.agents.config import Count, NamedPlayer, Positive, Share, Whole, settings
-from afterstate.leaderboard.gzip_rows import Row
+from afterstate.envs.json_files import Row
 from benchmarks.experiments.harness import selected
 
 HERE = Path(__file__).parent

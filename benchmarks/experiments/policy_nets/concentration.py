@@ -23,10 +23,10 @@ import pandas as pd
 
 from afterstate.agents.config import settings
 from afterstate.agents.game2048.values.policy_net import PRETRAINED, load
-from afterstate.agents.training.tables import markdown
 from afterstate.envs import durable_files
 from afterstate.envs.commands import parse, run_process
 from afterstate.envs.game2048 import rules
+from afterstate.text_tables import markdown
 from benchmarks.experiments.policy_nets.analysis import contributions, top_units
 from benchmarks.experiments.policy_nets.settings import RESULTS
 

@@ -21,10 +21,10 @@ from afterstate.agents.game2048.values.policy_net import (
     network,
     probabilities,
 )
-from afterstate.agents.training.tables import markdown
 from afterstate.envs import durable_files, json_files
 from afterstate.envs.game2048 import rules, torch_rules
-from afterstate.leaderboard.gzip_rows import Row
+from afterstate.envs.json_files import Row
+from afterstate.text_tables import markdown
 from benchmarks.experiments.cells import name, score
 from benchmarks.experiments.harness import INTERVALS, ExperimentFolder, over_runs, published_texts
 from benchmarks.experiments.policy_nets import analysis, drawing, logs, tables

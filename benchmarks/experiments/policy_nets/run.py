@@ -39,8 +39,8 @@ from afterstate.agents.config import Count, read, settings
 from afterstate.agents.game2048.values.policy_net import PolicyNetAgent, load
 from afterstate.agents.training.run import EVALUATION_SEED
 from afterstate.envs.commands import parse, run_process
+from afterstate.envs.json_files import Row
 from afterstate.envs.messages import listed
-from afterstate.leaderboard.gzip_rows import Row
 from benchmarks.experiments.cells import play_cells, play_part
 from benchmarks.experiments.harness import (
     ExperimentFolder,

@@ -9,8 +9,8 @@ import numpy.typing as npt
 from torch import Tensor, nn
 
 from afterstate.agents.game2048.values.policy_net import best_moves, logits
-from afterstate.agents.training.tables import markdown
 from afterstate.envs.game2048 import torch_rules
+from afterstate.text_tables import markdown
 from benchmarks.experiments.policy_nets import analysis
 from benchmarks.experiments.policy_nets.analysis import Floats
 

@@ -16,8 +16,8 @@ from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.agents.training.folder import FolderLock
 from afterstate.agents.training.run import Diverged
 from afterstate.envs import durable_files, json_files
+from afterstate.envs.json_files import Row
 from afterstate.envs.signals import sigterm_raises, uninterrupted
-from afterstate.leaderboard.gzip_rows import Row
 from afterstate.leaderboard.machine import machine
 from benchmarks.experiments.quasi_greedy.settings import DEPTHS, Experiment, Measure, Run, Scale
 

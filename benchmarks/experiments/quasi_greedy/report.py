@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
-from afterstate.agents.training.tables import markdown
-from afterstate.leaderboard.gzip_rows import Row
+from afterstate.envs.json_files import Row
+from afterstate.text_tables import markdown
 from benchmarks.experiments.harness import Estimate, difference, over_runs, processors
 from benchmarks.experiments.quasi_greedy.rows import Curves, Point, at
 from benchmarks.experiments.quasi_greedy.settings import (

@@ -15,7 +15,7 @@ from afterstate.agents.game2048.play import play
 from afterstate.agents.training.run import EVALUATION_SEED, summary
 from afterstate.agents.training.workers import ALONE, Workers
 from afterstate.envs import json_files
-from afterstate.leaderboard.gzip_rows import Row
+from afterstate.envs.json_files import Row
 from benchmarks.experiments.cells import chunks, name, play_cells, play_part, row_of
 
 CELLS: list[Row] = [

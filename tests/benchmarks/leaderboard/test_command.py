@@ -18,6 +18,7 @@ import afterstate.envs  # noqa: F401 - registers the environments
 from afterstate import agents
 from afterstate.agents.training.workers import Call, Workers
 from afterstate.envs.commands import EXTRAS
+from afterstate.envs.json_files import Row
 from afterstate.leaderboard import command as leaderboard
 from afterstate.leaderboard import games as leaderboard_games
 from afterstate.leaderboard import gzip_rows
@@ -30,7 +31,6 @@ from afterstate.leaderboard.games import (
     play_games,
     seeds,
 )
-from afterstate.leaderboard.gzip_rows import Row
 from afterstate.leaderboard.rows import current, rows_file
 from tests.support.leaderboard import ENTRIES, RANDOM, all_rows, file_of, run
 from tests.support.training_runs import lock_of_another_process

@@ -17,6 +17,7 @@ import afterstate.envs  # noqa: F401 - registers the environments
 from afterstate import agents
 from afterstate.agents.game2048.values.ntuple_file import save
 from afterstate.agents.game2048.values.ntuple_network import network
+from afterstate.envs.json_files import Row
 from afterstate.leaderboard import games as leaderboard_games
 from afterstate.leaderboard.__main__ import main
 from afterstate.leaderboard.command import PUBLISHED, README
@@ -30,7 +31,6 @@ from afterstate.leaderboard.games import (
     play_games,
     seeds,
 )
-from afterstate.leaderboard.gzip_rows import Row
 from afterstate.leaderboard.rows import of_same_player, rows_file
 from afterstate.leaderboard.rows import read as read_rows
 from tests.support.leaderboard import ENTRIES, RANDOM, SAMPLE, file_of, run

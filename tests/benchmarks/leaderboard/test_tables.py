@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from afterstate.envs.json_files import Row
 from afterstate.leaderboard import games as leaderboard_games
 from afterstate.leaderboard import gzip_rows
 from afterstate.leaderboard.games import (
@@ -18,7 +19,6 @@ from afterstate.leaderboard.games import (
     process_fields,
     seeds,
 )
-from afterstate.leaderboard.gzip_rows import Row
 from afterstate.leaderboard.results import Result, front, result
 from afterstate.leaderboard.rows import missing, row_error, rows_by_seed
 from afterstate.leaderboard.tables import PAIRS, as_csv, machines, pairs, table, top

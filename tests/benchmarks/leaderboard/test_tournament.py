@@ -26,9 +26,9 @@ from afterstate.envs import durable_files
 from afterstate.envs.commands import exit_code
 from afterstate.envs.daihinmin.match import new_match, next_game
 from afterstate.envs.daihinmin.rules import Game
+from afterstate.envs.json_files import Row
 from afterstate.leaderboard import tournament
 from afterstate.leaderboard.__main__ import main
-from afterstate.leaderboard.gzip_rows import Row
 from afterstate.leaderboard.options import Tournament
 from afterstate.leaderboard.tournament import Cycle
 

@@ -17,7 +17,7 @@ from afterstate.agents.game2048.learning.run_settings import NTupleOptions, NTup
 from afterstate.agents.training import learners
 from afterstate.envs import json_files
 from afterstate.envs.game2048.rules import cells
-from afterstate.leaderboard.gzip_rows import Row
+from afterstate.envs.json_files import Row
 from benchmarks.pretrained import ablations
 
 

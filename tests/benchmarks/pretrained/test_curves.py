@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
-from afterstate.leaderboard.gzip_rows import Row
+from afterstate.envs.json_files import Row
 from benchmarks.pretrained import curves
 
 ROWS: list[Row] = [

@@ -32,7 +32,7 @@ from afterstate.agents.game2048.search.alphabeta import (
 from afterstate.agents.training.run import EVALUATION_SEED, summary
 from afterstate.envs import json_files
 from afterstate.envs.game2048.rules import afterstates, from_text, largest, table
-from afterstate.leaderboard.gzip_rows import Row
+from afterstate.envs.json_files import Row
 from benchmarks.experiments import cells
 from benchmarks.experiments.alphabeta import report, run
 from benchmarks.experiments.alphabeta.settings import SEARCHES, SETTINGS, Experiment

@@ -26,7 +26,7 @@ from afterstate.agents.daihinmin.learning.rank_training import RankTraining
 from afterstate.agents.daihinmin.values import rank_net
 from afterstate.envs import json_files
 from afterstate.envs.commands import exit_code
-from afterstate.leaderboard.gzip_rows import Row
+from afterstate.envs.json_files import Row
 from benchmarks.experiments.daihinmin import report, run, settings
 from benchmarks.experiments.daihinmin.settings import Claim, Experiment
 

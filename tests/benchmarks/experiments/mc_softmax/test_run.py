@@ -36,7 +36,7 @@ from afterstate.agents.game2048.values.value_net import ValueNetAgent
 from afterstate.agents.training import learners
 from afterstate.agents.training.run import EVALUATION_SEED, Diverged, summary
 from afterstate.envs import json_files
-from afterstate.leaderboard.gzip_rows import Row
+from afterstate.envs.json_files import Row
 from benchmarks.experiments import cells
 from benchmarks.experiments.harness import ExperimentFolder
 from benchmarks.experiments.mc_softmax import report, run

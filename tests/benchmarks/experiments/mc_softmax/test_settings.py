@@ -23,7 +23,7 @@ from afterstate.agents.game2048.search.softmax_settings import POLICIES, MCSoftm
 from afterstate.agents.game2048.values.ntuple_network import Network
 from afterstate.agents.game2048.values.value_net import ValueNetAgent
 from afterstate.envs import json_files
-from afterstate.leaderboard.gzip_rows import Row
+from afterstate.envs.json_files import Row
 from benchmarks.experiments import cells
 from benchmarks.experiments.mc_softmax import run
 from benchmarks.experiments.mc_softmax.settings import SETTINGS, Experiment, Measure

@@ -19,9 +19,9 @@ from afterstate.agents.game2048.learning.play_logs import MOVE
 from afterstate.agents.game2048.values import policy_net
 from afterstate.agents.game2048.values.planes import planes as to_planes
 from afterstate.agents.game2048.values.policy_net import PolicyCNN
-from afterstate.agents.training.tables import markdown
 from afterstate.envs.commands import exit_code
 from afterstate.envs.game2048 import rules
+from afterstate.text_tables import markdown
 from benchmarks.experiments.policy_nets import analysis, drawing, inspection, tables
 from benchmarks.experiments.policy_nets.analysis import CELLS, PAPER_BOARDS, TILES, Agreement
 from tests.benchmarks.experiments.policy_nets.test_analysis import CHOICES, FixedPolicy, boards_of

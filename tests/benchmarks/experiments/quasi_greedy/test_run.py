@@ -32,7 +32,7 @@ from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.agents.training.run import Diverged
 from afterstate.envs import json_files
 from afterstate.envs.commands import exit_code
-from afterstate.leaderboard.gzip_rows import Row
+from afterstate.envs.json_files import Row
 from benchmarks.experiments.harness import Estimate, over_runs
 from benchmarks.experiments.quasi_greedy import figure, playing, report, rows, run, settings
 from benchmarks.experiments.quasi_greedy.settings import Experiment, Measure, Published, Scale

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from afterstate.agents.training.tables import aligned
+from afterstate.text_tables import aligned
 
 
 def test_columns_of_a_table_are_aligned() -> None:

@@ -1,0 +1,1 @@
+../../app/text_tables.py
