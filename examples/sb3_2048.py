@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
-from sb3_settings import RunArgs, read_settings
-from sb3_training import train
+from sb3_training import RunArgs, read_settings, train
 
 # isort: split
 import numpy as np
@@ -77,9 +76,10 @@ def make_envs(n_envs: int, seed: int, settings: dict[str, Any], **more: Any) -> 
     return Reward(envs, settings["reward"], settings["reward_scale"])
 
 
-def evaluate(actor: Any, end: bool, n_games: tuple[int, int] = (50, 200)) -> dict[str, Any]:
+def evaluate(actor: Any, is_last: bool, n_games: int = 50, n_last: int = 200) -> dict[str, Any]:
     """Return the mean score, its 95% interval and more, of the same games in each evaluation."""
-    result = summary(play(PolicyNetAgent(actor), n_games[end], seed=EVALUATION_SEED))
+    n = n_last if is_last else n_games
+    result = summary(play(PolicyNetAgent(actor), n, seed=EVALUATION_SEED))
     return {"games": result.pop("n_games"), **result}
 
 
@@ -88,15 +88,17 @@ def main(args: Args) -> None:
     settings = read_settings(args, args.algorithm, ENV)
     folder = args.out / f"{'smoke-' * args.smoke}{args.algorithm}"
     sizes = {"channels": settings["channels"], "hidden": settings["hidden"]}
+    n_games, n_last = (5, 10) if args.smoke else (50, 200)
     train(
         args,
         folder,
         {"env": ENV, "algorithm": args.algorithm, "seed": args.seed, **settings},
-        make_envs(settings["n_envs"], args.seed, settings),
-        make_envs(5, args.seed + 1, settings, illegal="terminate"),  # else a policy may get stuck
-        partial(policy_net.network, "ActorCNN", **sizes),
-        N_PLANES,
-        partial(evaluate, n_games=(5, 10) if args.smoke else (50, 200)),
+        envs=make_envs(settings["n_envs"], args.seed, settings),
+        # Illegal moves end these games, in which a policy might get stuck otherwise.
+        eval_envs=make_envs(5, args.seed + 1, settings, illegal="terminate"),
+        make_actor=partial(policy_net.network, "ActorCNN", **sizes),
+        n_planes=N_PLANES,
+        evaluate=partial(evaluate, n_games=n_games, n_last=n_last),
     )
     animate(agents.load(folder / "actor.safetensors"), args.seed, folder / "game.gif")
 

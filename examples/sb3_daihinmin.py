@@ -17,9 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sb3_callbacks import SelfPlay
-from sb3_settings import RunArgs, read_settings
-from sb3_training import train
+from sb3_training import RunArgs, SelfPlay, read_settings, train
 
 # isort: split
 import gymnasium as gym
@@ -91,7 +89,7 @@ def main(args: Args) -> None:
     earlier = make_actor()
     agent = ActorAgent(earlier, temperature=1.0, seed=args.seed)
     seats = [agent if name == "self" else name for name in opponents]
-    n_games = (100, 200) if args.smoke else (1_000, 10_000)
+    n_games, n_last = (100, 200) if args.smoke else (1_000, 10_000)
     config = {"env": ENV, "algorithm": "maskable-ppo", "seed": args.seed, **settings}
     names = opponents if len({*opponents}) > 1 else opponents[:1]
     folder = args.out / ("smoke-" * args.smoke + "-".join(Path(name).stem for name in names))
@@ -99,12 +97,14 @@ def main(args: Args) -> None:
         args,
         folder,
         {**config, "opponents": opponents, "against": against},
-        make_envs(settings["n_envs"], seats, args.seed, settings),
-        make_envs(1, against, args.seed + 1, settings),
-        make_actor,
-        len(CHANNELS),
-        lambda actor, end: evaluate(ActorAgent(actor), n_games[end], against),
-        SelfPlay(earlier),
+        envs=make_envs(settings["n_envs"], seats, args.seed, settings),
+        eval_envs=make_envs(1, against, args.seed + 1, settings),
+        make_actor=make_actor,
+        n_planes=len(CHANNELS),
+        evaluate=lambda actor, is_last: evaluate(
+            ActorAgent(actor), n_last if is_last else n_games, against
+        ),
+        extra=SelfPlay(earlier),
     )
     players = [
         find_player(str(folder / "actor.safetensors")),

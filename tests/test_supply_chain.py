@@ -94,11 +94,8 @@ ALLOWED = {
     "benchmarks/speed/timing.py: subprocess": OWN,
     "benchmarks/speed/web.py: subprocess": OWN,
     "examples/sb3_2048.py: stable_baselines3": TRAINS,
-    "examples/sb3_callbacks.py: stable_baselines3": TRAINS,
-    "examples/sb3_checkpoints.py: load_replay_buffer": CHECKPOINT,
     "examples/sb3_daihinmin.py: stable_baselines3": TRAINS,
-    "examples/sb3_settings.py: sb3_contrib": TRAINS,
-    "examples/sb3_settings.py: stable_baselines3": TRAINS,
+    "examples/sb3_training.py: load_replay_buffer": CHECKPOINT,
     "examples/sb3_training.py: sb3_contrib": TRAINS,
     "examples/sb3_training.py: stable_baselines3": TRAINS,
 }

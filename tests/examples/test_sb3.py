@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import zlib
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,10 +21,7 @@ pytest.importorskip("tyro")
 pytest.importorskip("yaml")
 
 import sb3_2048
-import sb3_callbacks
-import sb3_checkpoints
 import sb3_daihinmin
-import sb3_settings
 import sb3_training
 import torch
 import yaml
@@ -57,7 +55,7 @@ def no_animation(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def tiny(folder: Path, algorithm: str, env: str = ENV, **more: Any) -> Path:
     """Write settings of a run of seconds, and return their file."""
-    settings = yaml.safe_load(sb3_settings.SETTINGS.read_text())[algorithm][env]
+    settings = yaml.safe_load(sb3_training.SETTINGS.read_text())[algorithm][env]
     settings |= {name: value for name, value in TINY.items() if name in settings}
     file = folder / "tiny.yml"
     file.write_text(yaml.safe_dump({algorithm: {env: {**settings, **more}}}))
@@ -81,16 +79,16 @@ def rows_of(folder: Path) -> list[dict[str, Any]]:
 @pytest.fixture(autouse=True)
 def few_games(monkeypatch: pytest.MonkeyPatch) -> None:
     """Evaluate by few games."""
-    evaluate = sb3_2048.evaluate
-    monkeypatch.setattr(sb3_2048, "evaluate", lambda net, end, n_games: evaluate(net, end, (2, 4)))
+    evaluate = partial(sb3_2048.evaluate, n_games=2, n_last=4)
+    monkeypatch.setattr(sb3_2048, "evaluate", lambda net, is_last, **_: evaluate(net, is_last))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_actor_plays_as_the_policy_does(algorithm: str, tmp_path: Path) -> None:
     folder = run_2048(tmp_path, algorithm)
-    checkpoint = sb3_checkpoints.find_checkpoints(folder)[-1]
-    policy = sb3_settings.ALGORITHMS[algorithm].load(checkpoint).policy
+    checkpoint = sb3_training.find_checkpoints(folder)[-1]
+    policy = sb3_training.ALGORITHMS[algorithm].load(checkpoint).policy
     player: Any = agents.load(folder / "actor.safetensors")
     assert isinstance(player, PolicyNetAgent)
     boards = torch_rules.start((50,), torch.Generator().manual_seed(1))
@@ -134,7 +132,7 @@ def test_resume_continues_from_the_checkpoint(
     assert after[: len(before)] == before
     assert [row["moves"] for row in after[len(before) :]] == [384, 512]
     assert after[-1]["seconds"] > before[-1]["seconds"]
-    model = sb3_settings.ALGORITHMS[algorithm].load(sb3_checkpoints.find_checkpoints(folder)[-1])
+    model = sb3_training.ALGORITHMS[algorithm].load(sb3_training.find_checkpoints(folder)[-1])
     assert model.num_timesteps == 512
     if algorithm == "dqn":
         model.load_replay_buffer(folder / "checkpoints" / "model_replay_buffer_512_steps.pkl")
@@ -148,7 +146,7 @@ def test_interrupted_run_leaves_a_checkpoint(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(SystemExit, match="resume"):
-        patch.setattr(sb3_callbacks.Evaluation, "_on_step", interrupt)
+        patch.setattr(sb3_training.Evaluation, "_on_step", interrupt)
         run_2048(tmp_path, "ppo")
     assert rows_of(run_2048(tmp_path, "ppo", resume=True))[-1]["end"]
 
@@ -157,8 +155,8 @@ def test_interrupted_run_leaves_a_checkpoint(
 def test_smoke_learns_something(tmp_path: Path) -> None:
     run_2048(tmp_path, "maskable-ppo", smoke=True)
     policies = [
-        sb3_settings.ALGORITHMS["maskable-ppo"].load(path).policy
-        for path in sb3_checkpoints.find_checkpoints(tmp_path / "smoke-maskable-ppo")
+        sb3_training.ALGORITHMS["maskable-ppo"].load(path).policy
+        for path in sb3_training.find_checkpoints(tmp_path / "smoke-maskable-ppo")
     ]
     weights = [torch.nn.utils.parameters_to_vector(policy.parameters()) for policy in policies]
     assert len(weights) == 2
@@ -185,7 +183,7 @@ def test_a_nested_settings_file_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "deep.yml"
     file.write_text("[" * 5_000)
     with pytest.raises(ValueError, match=r"deep\.yml: no settings of ppo"):
-        sb3_settings.read_settings(sb3_settings.RunArgs(file), "ppo", ENV)
+        sb3_training.read_settings(sb3_training.RunArgs(file), "ppo", ENV)
 
 
 @pytest.mark.parametrize("text", ["", '{"algorithm"', "[1]", "[" * 100_000, "{}", None])
@@ -194,7 +192,7 @@ def test_a_run_with_damaged_settings_is_not_resumed(text: str | None, tmp_path: 
     if text is not None:
         file.write_text(text)
     with pytest.raises(ValueError, match=r"cannot resume: .*settings\.json"):
-        sb3_checkpoints.resume(None, [], tmp_path, {"seed": 1}, None)
+        sb3_training.resume(None, [], tmp_path, {"seed": 1}, None)
 
 
 @pytest.mark.parametrize(
@@ -212,16 +210,16 @@ def test_checkpoints_that_cannot_be_read_are_passed_over(error: Exception, tmp_p
     (tmp_path / "settings.json").write_text('{"seed": 1, "n_timesteps": 5}')
     kind, paths = SimpleNamespace(load=load), [Path("whole"), Path("damaged")]
     config = {"seed": 1, "n_timesteps": 9}
-    assert sb3_checkpoints.resume(kind, paths, tmp_path, config, None) is whole
+    assert sb3_training.resume(kind, paths, tmp_path, config, None) is whole
     with pytest.raises(ValueError, match="no checkpoint is complete"):
-        sb3_checkpoints.resume(kind, paths[1:], tmp_path, config, None)
+        sb3_training.resume(kind, paths[1:], tmp_path, config, None)
 
 
 def test_learning_rate_falls_to_zero_and_no_further() -> None:
-    rate = sb3_settings.schedule("lin_3e-4")
+    rate = sb3_training.schedule("lin_3e-4")
     assert rate(1.0) == pytest.approx(2 * rate(0.5))
     assert rate(0.0) == rate(-0.01) == 0
-    assert sb3_settings.schedule(0.25) == 0.25
+    assert sb3_training.schedule(0.25) == 0.25
 
 
 def test_rewards_are_logarithms_and_monitors_see_scores() -> None:
@@ -244,13 +242,13 @@ def test_rewards_are_logarithms_and_monitors_see_scores() -> None:
 
 def test_self_play_swaps_opponents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     heads: list[Any] = []
-    rollout_start = sb3_callbacks.SelfPlay._on_rollout_start
+    rollout_start = sb3_training.SelfPlay._on_rollout_start
 
     def record(self: BaseCallback) -> None:
         rollout_start(self)  # type: ignore[arg-type]
         heads.append(self.actor.head.weight.detach().clone())  # type: ignore[attr-defined]
 
-    monkeypatch.setattr(sb3_callbacks.SelfPlay, "_on_rollout_start", record)
+    monkeypatch.setattr(sb3_training.SelfPlay, "_on_rollout_start", record)
     result = {"games": 1, "mean": 0.0, "interval": None}
     monkeypatch.setattr(sb3_daihinmin, "evaluate", lambda *_: result)
     args = sb3_daihinmin.Args(tiny(tmp_path, "maskable-ppo", DAIHINMIN), tmp_path, 128)
@@ -295,8 +293,8 @@ def test_missing_extra_is_named() -> None:
 def test_maskable_ppo_learns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scores, start = [], sb3_training.start
 
-    def play_untrained(*args: Any) -> Any:
-        model = start(*args)
+    def play_untrained(*args: Any, **more: Any) -> Any:
+        model = start(*args, **more)
         with nets.seeded(None):
             actor = policy_net.network("ActorCNN", channels=32, hidden=64)
         player = PolicyNetAgent(actor_from_sb3(model.policy, actor))
