@@ -102,14 +102,11 @@ def processor(cpu: str) -> str:
     return name + next((text for model, text in zen.items() if model in cpu), "")
 
 
-def seconds_each(game: str, player: str) -> float:
-    """Return the CPU time per move of a player of the leaderboard."""
+def leaderboard_rate(game: str, player: str) -> Rate:
+    """Return the moves or decisions a second of a player of the leaderboard."""
     with (RESULTS / "leaderboard" / f"{game}.csv").open(encoding="utf-8", newline="") as file:
-        return next(
-            float(row["cpu_seconds_each"])
-            for row in csv.DictReader(file)
-            if row["player"] == player
-        )
+        row = next(row for row in csv.DictReader(file) if row["player"] == player)
+    return Rate(1 / float(row["cpu_seconds_each"]), processor(row["machine"]))
 
 
 def per_core(file: str, line: str, cores: int = 2) -> float:
@@ -205,8 +202,9 @@ def _runs(name: str, rate: dict[str, Rate], moves: dict[str, float], repeats: in
 
 def policy_nets() -> Iterator[Work]:
     """Yield the log and the learning of the paper on policy networks."""
-    log = 1 / seconds_each("2048", "expectimax, 3-ply")
-    yield divided("policy networks: log by 3-ply search", 6e8, "moves", log, EPYC, 45_000)
+    log = leaderboard_rate("2048", "expectimax, 3-ply")
+    name = "policy networks: log by 3-ply search"
+    yield divided(name, 6e8, "moves", log.a_second, log.cpu, 45_000)
     for k in (2, 5):
         learned = per_core("speed_neural.txt", f"policy, k = {k}, learns, batch 512, 16 bits", 1)
         yield divided(f"policy networks: k = {k} learns", 6e8, "moves", learned, XEON)
@@ -214,9 +212,9 @@ def policy_nets() -> Iterator[Work]:
 
 def daihinmin() -> Iterator[Work]:
     """Yield the games and the learning of the paper on Daihinmin."""
-    decision = seconds_each("daihinmin", "Monte Carlo, 500 playouts")
-    name = "Daihinmin: two logs of 500 playouts a decision"
-    yield divided(name, 2e7, "games", 1 / (ACTIONS * decision), EPYC, 100_000)
+    decisions = leaderboard_rate("daihinmin", "Monte Carlo, 500 playouts")
+    name, rate = "Daihinmin: two logs of 500 playouts a decision", decisions.a_second / ACTIONS
+    yield divided(name, 2e7, "games", rate, decisions.cpu, 100_000)
     played = per_core("speed_rank_nets.txt", "self-play, BaseCNN32, 16-bit, two processes")
     narrow, wide = (mean_time(f"decision, BaseCNN{channels}") for channels in (32, 128))
     name = "Daihinmin: self-play of 256 generations, BaseCNN128"
