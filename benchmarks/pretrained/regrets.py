@@ -33,7 +33,7 @@ from afterstate.envs.words import Word, Words
 from afterstate.leaderboard.games import fingerprint
 from afterstate.leaderboard.machine import machine
 from afterstate.text_tables import markdown
-from benchmarks.experiments.cells import mean_regret, mean_text
+from benchmarks.experiments.entries import mean_regret, mean_text
 from benchmarks.pretrained.ntuple import network_of
 
 RESULT = Path(__file__).parents[1] / "results" / "search_regrets.jsonl"

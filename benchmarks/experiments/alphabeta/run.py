@@ -35,7 +35,7 @@ from afterstate.leaderboard.machine import machine
 from benchmarks.experiments import harness
 from benchmarks.experiments.alphabeta import report
 from benchmarks.experiments.alphabeta.settings import SETTINGS, Experiment, Reach
-from benchmarks.experiments.cells import play_cells, play_part
+from benchmarks.experiments.entries import play_entries, play_part
 from benchmarks.experiments.harness import (
     ExperimentArgs,
     ExperimentFolder,
@@ -65,13 +65,13 @@ class Args(ExperimentArgs):
 
 def play(args: Args) -> None:
     """Play the games of all players."""
-    file, cells = args.out / report.GAMES, args.folder.experiment.cells()
-    play_cells(file, cells, play_cell, args.workers, args.hours, report.TILES)
+    file, entries = args.out / report.GAMES, args.folder.experiment.entries()
+    play_entries(file, entries, play_entry, args.workers, args.hours, report.TILES)
 
 
-def play_cell(cell: Row, seeds: range) -> Row:
+def play_entry(entry: Row, seeds: range) -> Row:
     """Play some games of a player and return their results."""
-    return play_part(cell, seeds, ready_player(cell["settings"]))
+    return play_part(entry, seeds, ready_player(entry["settings"]))
 
 
 def ready_player(options: Row) -> Any:

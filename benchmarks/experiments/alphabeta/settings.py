@@ -9,7 +9,7 @@ from afterstate.agents.config import Count, Positive, settings
 from afterstate.agents.training.run import EVALUATION_SEED
 from afterstate.envs.json_files import Row
 from afterstate.envs.messages import listed
-from benchmarks.experiments.cells import name
+from benchmarks.experiments.entries import name
 
 HERE = Path(__file__).parent
 SETTINGS = HERE / "settings.json"
@@ -77,7 +77,7 @@ class Experiment:
             if used := {"tiles", "depth", "cutoffs"} & weights.keys():
                 raise ValueError(f"evaluations.{label} must not have {listed(sorted(used))}")
 
-    def cells(self) -> list[Row]:
+    def entries(self) -> list[Row]:
         """Return all players, without duplicates."""
         every = [each for tiles in self.terms for each in self.by_evaluation(tiles).values()]
         return list({name(each): each for each in [*every, *self.by_depth().values()]}.values())
@@ -86,19 +86,19 @@ class Experiment:
         """Return the players with a search, by evaluation."""
         plan = self.terms[tiles]
         return {
-            label: self.cell(tiles, plan.depth, plan.games, weights)
+            label: self.entry(tiles, plan.depth, plan.games, weights)
             for label, weights in self.evaluations.items()
         }
 
     def by_depth(self) -> Players:
         """Return the players with the full evaluation, by search and depth."""
         return {
-            f"{SEARCHES[tiles]}, depth {depth}": self.cell(tiles, depth, games)
+            f"{SEARCHES[tiles]}, depth {depth}": self.entry(tiles, depth, games)
             for tiles, plan in self.depths.items()
             for depth, games in plan.items()
         }
 
-    def cell(self, tiles: Tiles, depth: int, games: int, evaluation: Row | None = None) -> Row:
+    def entry(self, tiles: Tiles, depth: int, games: int, evaluation: Row | None = None) -> Row:
         """Return a player by its name and settings, with its number of games."""
         options = {"tiles": tiles, "depth": depth, "cutoffs": "equal", **(evaluation or {})}
         return {"player": "alphabeta", "settings": options, "games": games, "chunk": self.chunk}

@@ -16,7 +16,7 @@ from afterstate.envs import json_files
 from afterstate.envs.json_files import Row
 from afterstate.leaderboard import figures
 from afterstate.text_tables import markdown
-from benchmarks.experiments.cells import cost, interval, latest, mean_text, name, score, took
+from benchmarks.experiments.entries import cost, interval, latest, mean_text, name, score, took
 from benchmarks.experiments.harness import (
     INTERVALS,
     Estimate,
@@ -59,7 +59,7 @@ def rows(folder: ExperimentFolder[Experiment], measure: Measure, group: str) -> 
     """
     if group not in folder.experiment.groups(measure):
         return []
-    return latest(folder.path / FILES[measure], folder.experiment.cells(measure, [group]))
+    return latest(folder.path / FILES[measure], folder.experiment.entries(measure, [group]))
 
 
 def policies(folder: ExperimentFolder[Experiment], measure: Measure) -> str:

@@ -48,7 +48,7 @@ from afterstate.envs.json_files import Row
 from afterstate.envs.words import Words
 from afterstate.leaderboard.machine import has_bfloat16, machine
 from benchmarks.experiments import harness
-from benchmarks.experiments.cells import fill, mean_regret, play_cells, play_part
+from benchmarks.experiments.entries import fill, mean_regret, play_entries, play_part
 from benchmarks.experiments.harness import (
     ExperimentFolder,
     LearningArgs,
@@ -110,26 +110,26 @@ class BatchedNetwork:
         return estimate(self._net, boards)
 
 
-def make_player(cell: Row, **changes: Any) -> Any:
-    """Return the player of a cell, with some settings changed."""
-    options = {**cell["settings"], **changes}
-    if network_name(cell) == "value-net":
+def make_player(entry: Row, **changes: Any) -> Any:
+    """Return the player of an entry, with some settings changed."""
+    options = {**entry["settings"], **changes}
+    if network_name(entry) == "value-net":
         options["bf16"] = has_bfloat16()
     elif options.get("network") == "ntuple, batched":
         options["network"] = BatchedNetwork()
     else:
         options["network"] = players.pretrained()
-    return agents.make(cell["player"], **options)
+    return agents.make(entry["player"], **options)
 
 
-def network_fields(experiment: Experiment, cell: Row) -> Row:
+def network_fields(experiment: Experiment, entry: Row) -> Row:
     """Return the fields of a row that describe its network; limit torch to one thread.
 
     Raises:
-        ValueError: the installed network is not that of the cell.
+        ValueError: the installed network is not that of the entry.
     """
-    experiment.check_network(network_name(cell))
-    if network_name(cell) == "ntuple":
+    experiment.check_network(network_name(entry))
+    if network_name(entry) == "ntuple":
         return {}
     import torch
 
@@ -211,12 +211,12 @@ def value_files(runs: Path) -> list[Path]:
     return [runs / "values" / f"{i:02}.npy" for i in range(100)]
 
 
-def load_kernels(cell: Row) -> None:
+def load_kernels(entry: Row) -> None:
     """Load the kernels of a player, before a clock starts."""
-    make_player(cell).act(0x11)
+    make_player(entry).act(0x11)
 
 
-def measure_regret(experiment: Experiment, runs: Path, cell: Row) -> Row:
+def measure_regret(experiment: Experiment, runs: Path, entry: Row) -> Row:
     """Return the row of a player that is measured by positions.
 
     It has the mean regret in points, each at most `most`, its 95% interval over positions, and the
@@ -224,17 +224,17 @@ def measure_regret(experiment: Experiment, runs: Path, cell: Row) -> Row:
     """
     plan = experiment.positions
     boards, values = positions(experiment, runs)
-    is_random, fields = cell["player"] == "mc-softmax", network_fields(experiment, cell)
+    is_random, fields = entry["player"] == "mc-softmax", network_fields(experiment, entry)
     seeds = range(plan.seeds if is_random else 1)
-    searchers = [make_player(cell, **({"seed": seed} if is_random else {})) for seed in seeds]
-    load_kernels(cell)
+    searchers = [make_player(entry, **({"seed": seed} if is_random else {})) for seed in seeds]
+    load_kernels(entry)
     start = time.process_time()
     actions = [player.act(boards) for player in searchers]
     seconds = time.process_time() - start
     losses = values.max(1) - values[np.arange(len(values)), actions]
     regrets = np.minimum(losses, plan.most).mean(0)
     return {
-        **cell,
+        **entry,
         **fields,
         **mean_regret(regrets),
         "best_moves": round(float((losses == 0).mean()), 4),
@@ -248,7 +248,7 @@ def measure_regret(experiment: Experiment, runs: Path, cell: Row) -> Row:
 def measure_regrets(args: Args) -> None:
     """Measure players by positions."""
     experiment = args.folder.experiment
-    measured = list(experiment.cells("regrets", args.only))
+    measured = list(experiment.entries("regrets", args.only))
     experiment.check_network("ntuple")  # of the reference
     check_networks(experiment, measured)
     start, hours = time.monotonic(), args.hours
@@ -286,26 +286,26 @@ def learn_temperature(args: Args) -> None:
     print(f"temperature {temperature}")
 
 
-def play_cell(experiment: Experiment, cell: Row, seeds: range) -> Row:
+def play_entry(experiment: Experiment, entry: Row, seeds: range) -> Row:
     """Play some games of a player and return their results.
 
     Searches of other games have other seeds.
     """
-    fields, changes = network_fields(experiment, cell), {}
-    if cell["player"] == "mc-softmax":
-        changes["seed"] = cell["settings"].get("seed", 0) + seeds[0] - EVALUATION_SEED
-    load_kernels(cell)
-    return play_part(cell, seeds, make_player(cell, **changes), **fields)
+    fields, changes = network_fields(experiment, entry), {}
+    if entry["player"] == "mc-softmax":
+        changes["seed"] = entry["settings"].get("seed", 0) + seeds[0] - EVALUATION_SEED
+    load_kernels(entry)
+    return play_part(entry, seeds, make_player(entry, **changes), **fields)
 
 
 def measure_scores(args: Args) -> None:
     """Play games."""
     file = args.out / report.FILES["scores"]
     experiment = args.folder.experiment
-    measured = list(experiment.cells("scores", args.only))
+    measured = list(experiment.entries("scores", args.only))
     check_networks(experiment, measured)
-    play_some = functools.partial(play_cell, experiment)
-    play_cells(file, measured, play_some, args.workers, args.hours)
+    play_some = functools.partial(play_entry, experiment)
+    play_entries(file, measured, play_some, args.workers, args.hours)
 
 
 def folder(runs: Path, plan: LearnerPlan) -> Path:

@@ -96,7 +96,7 @@ class Players:
             network = {} if self.network is None else {"network": self.network}
             yield {**self.settings, **variant, **network}
 
-    def cells(self) -> Iterator[Row]:
+    def entries(self) -> Iterator[Row]:
         """Yield the players with their numbers of games."""
         sizes = {"games": self.games, "chunk": self.chunk}
         given = {name: size for name, size in sizes.items() if size is not None}
@@ -197,7 +197,7 @@ class Experiment:
         """Return the players that are measured in a way, by their group."""
         return self.regrets if measure == "regrets" else self.scores
 
-    def cells(self, measure: Measure, names: Sequence[str] = ()) -> Iterator[Row]:
+    def entries(self, measure: Measure, names: Sequence[str] = ()) -> Iterator[Row]:
         """Yield the players of groups: group, name, settings, numbers of games and network.
 
         The network is the hash of its file, and with regrets there is one of the settings of the
@@ -207,9 +207,9 @@ class Experiment:
         places = {"measured_on": self.positions.digest} if measure == "regrets" else {}
         for group in selected(groups, names):
             for players in groups[group]:
-                for cell in players.cells():
-                    network = {"network_sha256": self.networks[network_name(cell)]}
-                    yield {"group": group, **cell, **network, **places}
+                for entry in players.entries():
+                    network = {"network_sha256": self.networks[network_name(entry)]}
+                    yield {"group": group, **entry, **network, **places}
 
     def learner_plans(self, repeats: int = 1) -> Iterator[LearnerPlan]:
         """Yield the learners of all experiments, with the seeds 1, 2, ... one after the other."""
@@ -240,7 +240,7 @@ class Experiment:
             )
 
 
-def network_name(cell: Row) -> Network:
+def network_name(entry: Row) -> Network:
     """Return the name of the pretrained network of a player."""
-    names = cell["player"], cell["settings"].get("network")
+    names = entry["player"], entry["settings"].get("network")
     return "value-net" if "value-net" in names else "ntuple"

@@ -25,7 +25,7 @@ from afterstate.envs import durable_files, json_files
 from afterstate.envs.game2048 import rules, torch_rules
 from afterstate.envs.json_files import Row
 from afterstate.text_tables import markdown
-from benchmarks.experiments.cells import name, score
+from benchmarks.experiments.entries import name, score
 from benchmarks.experiments.harness import INTERVALS, ExperimentFolder, over_runs, published_texts
 from benchmarks.experiments.policy_nets import analysis, drawing, logs, tables
 from benchmarks.experiments.policy_nets.analysis import PAPER_BOARDS

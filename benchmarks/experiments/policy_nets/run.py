@@ -41,7 +41,7 @@ from afterstate.agents.training.run import EVALUATION_SEED
 from afterstate.envs.commands import parse, run_process
 from afterstate.envs.json_files import Row
 from afterstate.envs.messages import listed
-from benchmarks.experiments.cells import play_cells, play_part
+from benchmarks.experiments.entries import play_entries, play_part
 from benchmarks.experiments.harness import (
     ExperimentFolder,
     NetworkArgs,
@@ -164,7 +164,7 @@ def trained_networks(args: Args) -> dict[tuple[int, int], Path]:
     return trained
 
 
-def cells(args: Args) -> list[Row]:
+def entries(args: Args) -> list[Row]:
     """Return the players of table 2: random moves, and networks with what they learned from."""
     experiment = args.folder.experiment
     games = {"games": args.games or experiment.games, "chunk": experiment.chunk}
@@ -185,22 +185,22 @@ def digest(metadata: Row) -> str:
     return hashlib.sha256(learner.encode()).hexdigest()[:12]
 
 
-def play_cell(args: Args, cell: Row, seeds: range) -> Row:
+def play_entry(args: Args, entry: Row, seeds: range) -> Row:
     """Play some games of a player and return their results."""
-    if cell["player"] == "random":
-        seed = cell["settings"]["seed"] + seeds[0] - EVALUATION_SEED
-        return play_part(cell, seeds, agents.make("random", seed=seed))
+    if entry["player"] == "random":
+        seed = entry["settings"]["seed"] + seeds[0] - EVALUATION_SEED
+        return play_part(entry, seeds, agents.make("random", seed=seed))
     torch.set_num_threads(args.threads)
-    file = network_file(args.runs, cell["settings"]["layers"], cell["settings"]["seed"])
+    file = network_file(args.runs, entry["settings"]["layers"], entry["settings"]["seed"])
     seconds = nets.metadata(file).get("seconds")
     player = PolicyNetAgent(load(file, args.device))
-    return play_part(cell, seeds, player, learning_seconds=seconds)
+    return play_part(entry, seeds, player, learning_seconds=seconds)
 
 
 def play(args: Args) -> None:
     """Play the games of table 2."""
-    path, play_some = args.out / report.GAMES, partial(play_cell, args)
-    play_cells(path, cells(args), play_some, args.workers, args.hours)
+    path, play_some = args.out / report.GAMES, partial(play_entry, args)
+    play_entries(path, entries(args), play_some, args.workers, args.hours)
 
 
 def write_report(args: Args) -> None:

@@ -11,7 +11,7 @@ import pandas as pd
 from afterstate.agents.training.folder import FolderLock
 from afterstate.envs import json_files
 from afterstate.envs.json_files import Row
-from benchmarks.experiments.cells import score
+from benchmarks.experiments.entries import score
 from benchmarks.experiments.harness import Estimate, over_runs
 from benchmarks.experiments.quasi_greedy.playing import Plan, key
 from benchmarks.experiments.quasi_greedy.settings import DEPTHS, Experiment, Run, Scale

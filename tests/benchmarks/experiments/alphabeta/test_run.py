@@ -33,10 +33,10 @@ from afterstate.agents.training.run import EVALUATION_SEED, summary
 from afterstate.envs import json_files
 from afterstate.envs.game2048.rules import afterstates, from_text, largest, table
 from afterstate.envs.json_files import Row
-from benchmarks.experiments import cells
+from benchmarks.experiments import entries
 from benchmarks.experiments.alphabeta import report, run
 from benchmarks.experiments.alphabeta.settings import SEARCHES, SETTINGS, Experiment
-from benchmarks.experiments.cells import name
+from benchmarks.experiments.entries import name
 from benchmarks.experiments.harness import ExperimentFolder
 from benchmarks.speed import alphabeta as speed_alphabeta
 from benchmarks.speed.alphabeta import Answer, Pass, Program
@@ -49,16 +49,16 @@ EXPERIMENT = read(SETTINGS, Experiment)
 
 def test_all_players_can_be_made() -> None:
     assert tuple(SEARCHES) == TILES
-    for cell in EXPERIMENT.cells():
-        assert cell["player"] == "alphabeta" and cell["games"] > 1  # one game has no interval
-        assert AlphaBetaSettings(**cell["settings"]).depth
+    for entry in EXPERIMENT.entries():
+        assert entry["player"] == "alphabeta" and entry["games"] > 1  # one game has no interval
+        assert AlphaBetaSettings(**entry["settings"]).depth
 
 
 def test_no_player_plays_twice() -> None:
-    names = [name(cell) for cell in EXPERIMENT.cells()]
+    names = [name(entry) for entry in EXPERIMENT.entries()]
     parts = [*map(EXPERIMENT.by_evaluation, TILES), EXPERIMENT.by_depth()]
     assert len(set(names)) == len(names) < sum(map(len, parts))
-    assert set(names) == {name(cell) for part in parts for cell in part.values()}
+    assert set(names) == {name(entry) for part in parts for entry in part.values()}
 
 
 # A tiny experiment
@@ -94,9 +94,9 @@ class Tiny:
         """Write a row for each player, with these rates of 2048."""
         self.results.mkdir(exist_ok=True)
         with (self.results / "games.jsonl").open("a", encoding="utf-8") as file:
-            for cell, rate in zip(players.values(), rates, strict=True):
+            for entry, rate in zip(players.values(), rates, strict=True):
                 reached = {"512": 1.0, "1024": (1 + rate) / 2, "2048": rate, "4096": rate / 2}
-                row = {**cell, "n_games": 100, "mean": 1e4 * rate, "interval": 1e3 * rate}
+                row = {**entry, "n_games": 100, "mean": 1e4 * rate, "interval": 1e3 * rate}
                 row |= {"reached": reached, "moves": 123_456, "cpu_us_per_move": 78.4}
                 file.write(json.dumps(row) + "\n")
 
@@ -115,10 +115,10 @@ def tiny(tmp_path: Path) -> Tiny:
 def test_rows_are_the_summaries_of_the_players_games(tiny: Tiny) -> None:
     tiny.main("play")
     rows = tiny.rows()
-    assert len(rows) == len(tiny.experiment.cells()) == 7
-    for row, cell in zip(rows, tiny.experiment.cells(), strict=True):
-        games = play(agents.make("alphabeta", **cell["settings"]), cell["games"], EVALUATION_SEED)
-        expected = {**cell, **summary(games), "moves": int(games.n_moves.sum())}
+    assert len(rows) == len(tiny.experiment.entries()) == 7
+    for row, entry in zip(rows, tiny.experiment.entries(), strict=True):
+        games = play(agents.make("alphabeta", **entry["settings"]), entry["games"], EVALUATION_SEED)
+        expected = {**entry, **summary(games), "moves": int(games.n_moves.sum())}
         low = {"512": (games.max_tiles >= 512).mean(), "1024": (games.max_tiles >= 1024).mean()}
         expected["reached"] = {**low, **expected["reached"]}
         assert {key: row[key] for key in expected} == expected
@@ -138,10 +138,12 @@ def test_loading_kernels_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
         return Games(*np.full((3, n), 512, np.int64))
 
     monkeypatch.setattr(AlphaBetaAgent, "act", act)
-    monkeypatch.setattr(cells, "play", fake)
+    monkeypatch.setattr(entries, "play", fake)
     monkeypatch.setattr("time.process_time", lambda: clock[0])
-    cell = EXPERIMENT.cell("any", depth=1, games=2)
-    row = cells.row_of([run.play_cell(cell, seeds) for seeds in cells.chunks(cell)], report.TILES)
+    entry = EXPERIMENT.entry("any", depth=1, games=2)
+    row = entries.row_of(
+        [run.play_entry(entry, seeds) for seeds in entries.chunks(entry)], report.TILES
+    )
     assert len(boards) == 1 and row["cpu_us_per_move"] == pytest.approx(1e6 / 1024, abs=0.06)
     assert row["reached"]["512"] == 1 and row["reached"]["1024"] == row["reached"]["2048"] == 0
 
@@ -155,7 +157,7 @@ def test_only_players_without_a_row_play(
         players.append(player)
         return Games(*np.full((3, n), 64, np.int64))
 
-    monkeypatch.setattr(cells, "play", fake)
+    monkeypatch.setattr(entries, "play", fake)
     tiny.main("play")
     tiny.main("play", "--jobs", "1")
     assert len(players) == len(tiny.rows()) == 7
@@ -239,7 +241,7 @@ def test_lost_games_are_counted_as_such(tiny: Tiny) -> None:
 @pytest.mark.parametrize("freedom", [1, 4, 10, 11, 19, 199])
 def test_intervals_are_students(freedom: int) -> None:
     row = {"n_games": freedom + 1, "interval": 1.96}
-    assert cells.interval(row) == pytest.approx(t.ppf(0.975, freedom), rel=1e-3)
+    assert entries.interval(row) == pytest.approx(t.ppf(0.975, freedom), rel=1e-3)
 
 
 HEAD = (

@@ -37,7 +37,7 @@ from afterstate.agents.training import learners
 from afterstate.agents.training.run import EVALUATION_SEED, Diverged, summary
 from afterstate.envs import json_files
 from afterstate.envs.json_files import Row
-from benchmarks.experiments import cells
+from benchmarks.experiments import entries
 from benchmarks.experiments.harness import ExperimentFolder
 from benchmarks.experiments.mc_softmax import report, run
 from benchmarks.experiments.mc_softmax.settings import (
@@ -90,22 +90,22 @@ class Tiny:
         """Write a row for each player that plays games, with these mean scores."""
         rows = [
             {
-                **cell,
+                **entry,
                 "mean": mean,
                 "interval": mean / 10,
                 "cpu_us_per_move": 2 * mean,
                 "n_games": 1000,
             }
-            for cell, mean in zip(self.experiment.cells("scores"), means, strict=True)
+            for entry, mean in zip(self.experiment.entries("scores"), means, strict=True)
         ]
         self.write(rows)
 
     def regrets(self, regrets: Sequence[float]) -> None:
         """Write a row for each player that is measured by positions, with these regrets."""
         rows = [
-            {**cell, "regret": regret, "interval": regret / 10, "cpu_us_per_move": 2 * regret}
+            {**entry, "regret": regret, "interval": regret / 10, "cpu_us_per_move": 2 * regret}
             | {"best_moves": regret / 100}
-            for cell, regret in zip(self.experiment.cells("regrets"), regrets, strict=True)
+            for entry, regret in zip(self.experiment.entries("regrets"), regrets, strict=True)
         ]
         self.write(rows, "regrets")
 
@@ -120,10 +120,10 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tiny:
     """Return an experiment with few players, games and positions, and an untrained network."""
     small = network(TUPLES)
 
-    def player(cell: Row, **more: Any) -> Any:
-        options = {**cell["settings"], **more}
+    def player(entry: Row, **more: Any) -> Any:
+        options = {**entry["settings"], **more}
         options.pop("network", None)
-        if cell["player"] == "mc-softmax":
+        if entry["player"] == "mc-softmax":
             return MCSoftmaxAgent(small, from_dict(options, MCSoftmaxSettings))
         return NTupleAgent(small)
 
@@ -177,11 +177,11 @@ def test_regrets_are_the_values_that_moves_lose(tiny: Tiny) -> None:
     assert len(boards) == 40 and values.shape == (40, 4)
     reference: Any = agents.make("expectimax", depth=1)
     assert np.array_equal(values, reference.evaluate(boards))
-    for row, cell in zip(rows, tiny.experiment.cells("regrets"), strict=True):
-        seeds = [{"seed": 0}, {"seed": 1}] if cell["player"] == "mc-softmax" else [{}]
+    for row, entry in zip(rows, tiny.experiment.entries("regrets"), strict=True):
+        seeds = [{"seed": 0}, {"seed": 1}] if entry["player"] == "mc-softmax" else [{}]
         losses = []
         for seed in seeds:
-            actions = run.make_player(cell, **seed).act(boards)
+            actions = run.make_player(entry, **seed).act(boards)
             losses.append([max(v) - v[a] for v, a in zip(values.tolist(), actions, strict=True)])
         means = np.minimum(losses, 50).mean(0)
         assert row["regret"] == pytest.approx(means.mean(), abs=0.006)
@@ -289,11 +289,11 @@ def test_rows_have_the_summary_of_the_players_games(tiny: Tiny) -> None:
     tiny.main("scores", "--only", "what was added", "lines")
     rows = tiny.rows()
     assert [row["group"] for row in rows] == [*["lines"] * 2, *["what was added"] * 2]
-    for row, cell in zip(
-        rows, tiny.experiment.cells("scores", ["what was added", "lines"]), strict=True
+    for row, entry in zip(
+        rows, tiny.experiment.entries("scores", ["what was added", "lines"]), strict=True
     ):
-        games = play(run.make_player(cell), cell["games"], EVALUATION_SEED)
-        expected = {**cell, **summary(games), "moves": int(games.n_moves.sum())}
+        games = play(run.make_player(entry), entry["games"], EVALUATION_SEED)
+        expected = {**entry, **summary(games), "moves": int(games.n_moves.sum())}
         assert {key: row[key] for key in expected} == expected
         assert row["cpu_us_per_move"] > 0 and row["machine"]["numba"]
     assert len({row["mean"] for row in rows}) > 1
@@ -308,11 +308,11 @@ def test_only_players_without_a_row_play(
         played.append(player)
         return Games(*np.full((3, n), 64, np.int64))
 
-    monkeypatch.setattr(cells, "play", fake)
+    monkeypatch.setattr(entries, "play", fake)
     tiny.main("scores", "--only", "policies")
     assert len(played) == len(tiny.rows()) == 2
     tiny.main("scores")
-    assert len(played) == len(tiny.rows()) == len(list(tiny.experiment.cells("scores"))) == 10
+    assert len(played) == len(tiny.rows()) == len(list(tiny.experiment.entries("scores"))) == 10
     tiny.settings["scores"]["lines"][0]["games"] = 4  # another sample, so it is played again
     tiny.main("scores", "--jobs", "1")
     assert len(played) == 11 and tiny.rows()[-1]["n_games"] == 4
@@ -320,7 +320,7 @@ def test_only_players_without_a_row_play(
 
 
 def test_the_latest_row_of_a_player_counts(tiny: Tiny) -> None:
-    first, second = tiny.experiment.cells("scores", ["lines"])
+    first, second = tiny.experiment.entries("scores", ["lines"])
     tiny.write([{**second, "mean": 1}, {**first, "mean": 2}, {**second, "mean": 3}])
     assert [row["mean"] for row in report.rows(tiny.folder, "scores", "lines")] == [2, 3]
     tiny.settings["scores"]["lines"].pop(0)
@@ -629,8 +629,8 @@ def test_every_player_has_a_row() -> None:
     measures: tuple[Measure, ...] = ("regrets", "scores")
     for measure in measures:
         rows = json_files.rows(run.RESULTS / report.FILES[measure])
-        expected = {cells.name(cell) for cell in experiment.cells(measure)}
-        assert expected <= {cells.name(row) for row in rows}
+        expected = {entries.name(entry) for entry in experiment.entries(measure)}
+        assert expected <= {entries.name(row) for row in rows}
     learned = json_files.rows(run.RESULTS / report.FILES["learners"])
     plans = {(plan.experiment, plan.run) for plan in experiment.learner_plans()}
     assert {(row["experiment"], row["run"]) for row in learned} == plans

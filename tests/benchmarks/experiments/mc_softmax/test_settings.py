@@ -24,7 +24,7 @@ from afterstate.agents.game2048.values.ntuple_network import Network
 from afterstate.agents.game2048.values.value_net import ValueNetAgent
 from afterstate.envs import json_files
 from afterstate.envs.json_files import Row
-from benchmarks.experiments import cells
+from benchmarks.experiments import entries
 from benchmarks.experiments.mc_softmax import run
 from benchmarks.experiments.mc_softmax.settings import SETTINGS, Experiment, Measure
 
@@ -33,8 +33,8 @@ EXPERIMENT = run.Args("report").folder.experiment
 
 def settings_of(measure: Measure, group: str) -> list[Row]:
     """Return the settings of a group's players of this search."""
-    players = EXPERIMENT.cells(measure, [group])
-    return [cell["settings"] for cell in players if cell["player"] == "mc-softmax"]
+    players = EXPERIMENT.entries(measure, [group])
+    return [entry["settings"] for entry in players if entry["player"] == "mc-softmax"]
 
 
 @pytest.mark.parametrize("measure", ["regrets", "scores"])
@@ -53,8 +53,8 @@ def test_both_networks_play_with_more_and_more_simulations_and_other_searches() 
         group = [each for each in settings if each["network"] == name]
         numbers = [each["simulations"] for each in group if each["select"] == "L-max"]
         assert numbers == sorted(numbers) and (numbers[0], numbers[-1]) == (10, 2_000)
-    lines = EXPERIMENT.cells("scores", ["lines"])
-    others = {(cell["player"], cell["settings"].get("depth", 1)) for cell in lines}
+    lines = EXPERIMENT.entries("scores", ["lines"])
+    others = {(entry["player"], entry["settings"].get("depth", 1)) for entry in lines}
     assert {("ntuple", 1), ("expectimax", 3), ("value-net", 1), ("value-net", 3)} <= others
 
 
@@ -72,37 +72,37 @@ def test_all_additions_are_measured_with_the_plain_search() -> None:
 
 @pytest.mark.parametrize("measure", ["regrets", "scores"])
 def test_settings_belong_to_existing_players(measure: Measure) -> None:
-    names = [cells.name(cell) for cell in EXPERIMENT.cells(measure)]
+    names = [entries.name(entry) for entry in EXPERIMENT.entries(measure)]
     assert len(set(names)) == len(names) > 60
-    for cell in EXPERIMENT.cells(measure):
-        options = {key: value for key, value in cell["settings"].items() if key != "network"}
-        if cell["player"] == "mc-softmax":
+    for entry in EXPERIMENT.entries(measure):
+        options = {key: value for key, value in entry["settings"].items() if key != "network"}
+        if entry["player"] == "mc-softmax":
             MCSoftmaxSettings(**current_names(options))
         else:
-            assert cell["player"] in agents.names()
+            assert entry["player"] in agents.names()
 
 
 def test_regrets_count_for_their_positions_only() -> None:
     other = replace(EXPERIMENT, positions=replace(EXPERIMENT.positions, most=100))
     for measure in list[Measure](["regrets", "scores"]):
         ours, theirs = (
-            {cells.name(cell) for cell in of.cells(measure)} for of in (EXPERIMENT, other)
+            {entries.name(entry) for entry in of.entries(measure)} for of in (EXPERIMENT, other)
         )
         assert not ours & theirs if measure == "regrets" else ours == theirs
 
 
 @pytest.mark.slow
-def test_players_have_the_network_of_their_cell() -> None:
-    cell: Row = {"player": "mc-softmax", "settings": {"network": "ntuple", "simulations": 7}}
-    made = run.make_player(cell)
+def test_players_have_the_network_of_their_entry() -> None:
+    entry: Row = {"player": "mc-softmax", "settings": {"network": "ntuple", "simulations": 7}}
+    made = run.make_player(entry)
     assert isinstance(made, MCSoftmaxAgent) and isinstance(made.network, Network)
     assert made.settings == MCSoftmaxSettings(simulations=7)
-    cell["settings"]["network"] = "value-net"
-    assert isinstance(run.make_player(cell).network, ValueNetAgent)
-    cell = {"player": "expectimax", "settings": {"depth": 3}}
-    assert type(run.make_player(cell)) is type(agents.make("expectimax"))
-    cell = {"player": "mc-softmax", "settings": {}}
-    assert run.make_player(cell, seed=3).settings.seed == 3
+    entry["settings"]["network"] = "value-net"
+    assert isinstance(run.make_player(entry).network, ValueNetAgent)
+    entry = {"player": "expectimax", "settings": {"depth": 3}}
+    assert type(run.make_player(entry)) is type(agents.make("expectimax"))
+    entry = {"player": "mc-softmax", "settings": {}}
+    assert run.make_player(entry, seed=3).settings.seed == 3
 
 
 def test_repeats_of_learners_differ_in_their_seeds_only() -> None:

@@ -1,4 +1,7 @@
-"""Players that are measured: each is a *cell*, a dictionary that gets one row of results."""
+"""Players that are measured: each is an *entry*, a dictionary that gets one row of results.
+
+Parts of its games, which wait in files until all have ended, have the entry as `cell`.
+"""
 
 from __future__ import annotations
 
@@ -27,16 +30,16 @@ from afterstate.leaderboard.machine import machine
 from benchmarks.experiments.harness import Estimate, processors, run_calls
 
 
-def name(cell: Row) -> str:
-    """Return a text that identifies a cell, and the same text for its row."""
+def name(entry: Row) -> str:
+    """Return a text that identifies an entry, and the same text for its row."""
     keys = ("group", "player", "settings", "games", "network_sha256", "measured_on")
-    return json.dumps([cell.get(key) for key in keys])
+    return json.dumps([entry.get(key) for key in keys])
 
 
-def latest(path: Path, cells: Iterable[Row]) -> list[Row]:
-    """Return the latest row of each cell that has one, in the order of the cells."""
+def latest(path: Path, entries: Iterable[Row]) -> list[Row]:
+    """Return the latest row of each entry that has one, in the order of the entries."""
     rows = {name(row): row for row in json_files.rows(path)}
-    return [rows[name(cell)] for cell in cells if name(cell) in rows]
+    return [rows[name(entry)] for entry in entries if name(entry) in rows]
 
 
 def mean_text(row: Row) -> str:
@@ -85,65 +88,65 @@ def took(rows: Sequence[Row]) -> str:
 
 def fill(
     path: Path,
-    cells: Iterable[Row],
+    entries: Iterable[Row],
     measure: Callable[[Row], Row],
     workers: Workers,
     hours: float | None = None,
 ) -> None:
-    """Measure the cells without a row, and append each row to the file when it ends.
+    """Measure the entries without a row, and append each row to the file when it ends.
 
     Args:
         path: the file of rows.
-        cells: what is measured.
-        measure: returns the row of a cell.
+        entries: what is measured.
+        measure: returns the row of an entry.
         workers: processes that measure.
-        hours: time after which no more cells are begun; None: no limit.
+        hours: time after which no more entries are begun; None: no limit.
 
     Raises:
         OSError: the file cannot be written.
         ValueError: another process writes to its folder.
     """
     with FolderLock(path.parent):
-        calls = [partial(measure, cell) for cell in _missing(path, cells)]
+        calls = [partial(measure, entry) for entry in _missing(path, entries)]
         for row in run_calls(calls, workers, hours, "players"):
             _append(path, row)
 
 
-def chunks(cell: Row) -> list[range]:
-    """Return the seeds of a cell's games, divided into parts of `chunk` games if it has that.
+def chunks(entry: Row) -> list[range]:
+    """Return the seeds of an entry's games, divided into parts of `chunk` games if it has that.
 
     Raises:
         ValueError: a number is not an integer of at least 1.
     """
     for key in ("games", "chunk"):
-        if (whole(cell.get(key, 1)) or 0) < 1:
-            raise ValueError(f"{key} must be an integer >= 1, got {shown(cell[key])}")
-    seeds = range(EVALUATION_SEED, EVALUATION_SEED + cell["games"])
-    size = cell.get("chunk", len(seeds))
+        if (whole(entry.get(key, 1)) or 0) < 1:
+            raise ValueError(f"{key} must be an integer >= 1, got {shown(entry[key])}")
+    seeds = range(EVALUATION_SEED, EVALUATION_SEED + entry["games"])
+    size = entry.get("chunk", len(seeds))
     return [seeds[i : i + size] for i in range(0, len(seeds), size)]
 
 
-def play_part(cell: Row, seeds: range, player: Any, **fields: Any) -> Row:
-    """Play some games of a cell and return their results, of which `row_of` makes its row.
+def play_part(entry: Row, seeds: range, player: Any, **fields: Any) -> Row:
+    """Play some games of an entry and return their results, of which `row_of` makes its row.
 
     Args:
-        cell: the cell.
+        entry: the entry.
         seeds: those of the games.
-        player: the player of the cell.
-        fields: other entries of the cell's row.
+        player: the player of the entry.
+        fields: other fields of the entry's row.
     """
     start = time.process_time()
     games = play(player, len(seeds), seeds[0])
-    part = {"cell": cell, "seed": seeds[0], "seconds": time.process_time() - start}
+    part = {"cell": entry, "seed": seeds[0], "seconds": time.process_time() - start}
     part |= {key: values.tolist() for key, values in games._asdict().items()}
     return {**part, "fields": {"machine": machine(), **fields}}
 
 
 def row_of(parts: Sequence[Row], tiles: Iterable[int] = ()) -> Row:
-    """Return the row of a cell; its machine is that of the first games.
+    """Return the row of an entry; its machine is that of the first games.
 
     Args:
-        parts: all parts of the cell, in the order of their seeds.
+        parts: all parts of the entry, in the order of their seeds.
         tiles: tiles whose rates are in the row, in addition to those of `summary`.
     """
     games = Games(*(np.concatenate([part[each] for part in parts]) for each in Games._fields))
@@ -155,23 +158,23 @@ def row_of(parts: Sequence[Row], tiles: Iterable[int] = ()) -> Row:
     return {**first["cell"], **result, "seed": first["seed"], **per_move, **first["fields"]}
 
 
-def play_cells(
+def play_entries(
     path: Path,
-    cells: Iterable[Row],
+    entries: Iterable[Row],
     play_seeds: Callable[[Row, range], Row],
     workers: Workers,
     hours: float | None = None,
     tiles: Sequence[int] = (),
 ) -> None:
-    """Play the games of the cells without a row, and append each row when it is complete.
+    """Play the games of the entries without a row, and append each row when it is complete.
 
-    Processes share the parts of a cell, see `chunks`. Those that have ended wait for the others in
-    a file next to that of the rows, so that an interruption does not lose them.
+    Processes share the parts of an entry, see `chunks`. Those that have ended wait for the others
+    in a file next to that of the rows, so that an interruption does not lose them.
 
     Args:
         path: the file of rows.
-        cells: the players.
-        play_seeds: returns the results of a part by the cell and the seeds, see `play_part`.
+        entries: the players.
+        play_seeds: returns the results of a part by the entry and the seeds, see `play_part`.
         workers: processes that play.
         hours: time after which no more parts are begun; None: no limit.
         tiles: those of `row_of`.
@@ -179,16 +182,16 @@ def play_cells(
     Raises:
         OSError: a file cannot be written.
         ValueError: another process writes to their folder, the file of parts has something else,
-            or a cell has a wrong number of games.
+            or an entry has a wrong number of games.
     """
     with FolderLock(path.parent):
-        every, waiting = list(cells), path.with_suffix(".parts.jsonl")
+        every, waiting = list(entries), path.with_suffix(".parts.jsonl")
         ended = _write_complete(path, waiting, every, tiles)
         calls = [
-            partial(play_seeds, cell, seeds)
-            for cell in _missing(path, every)
-            for seeds in chunks(cell)
-            if _key(cell, seeds) not in ended
+            partial(play_seeds, entry, seeds)
+            for entry in _missing(path, every)
+            for seeds in chunks(entry)
+            if _key(entry, seeds) not in ended
         ]
         for part in run_calls(calls, workers, hours, "parts"):
             json_files.append(waiting, [part])
@@ -196,22 +199,22 @@ def play_cells(
 
 
 Key: TypeAlias = tuple[str, int, int]
-"""Identity of a part: the name of its cell, its first seed and its number of games."""
+"""Identity of a part: the name of its entry, its first seed and its number of games."""
 
 
 def _write_complete(
-    path: Path, waiting: Path, cells: Iterable[Row], tiles: Sequence[int]
+    path: Path, waiting: Path, entries: Iterable[Row], tiles: Sequence[int]
 ) -> set[Key]:
-    """Append the rows of cells whose parts have all ended, and return the parts that wait."""
+    """Append the rows of entries whose parts have all ended, and return the parts that wait."""
     ended = _waiting_parts(waiting)
-    done = {name(row) for row in json_files.rows(path)}  # also of cells killed after their row
-    for cell in cells:
-        if name(cell) in done:
+    done = {name(row) for row in json_files.rows(path)}  # also of entries killed after their row
+    for entry in entries:
+        if name(entry) in done:
             continue
-        keys = [_key(cell, seeds) for seeds in chunks(cell)]
+        keys = [_key(entry, seeds) for seeds in chunks(entry)]
         if all(key in ended for key in keys):
             _append(path, row_of([ended[key] for key in keys], tiles))
-            done.add(name(cell))
+            done.add(name(entry))
     left = {key: part for key, part in ended.items() if key[0] not in done}
     if not left:
         waiting.unlink(missing_ok=True)
@@ -235,15 +238,15 @@ def _waiting_parts(waiting: Path) -> dict[Key, Row]:
     return parts
 
 
-def _key(cell: Row, seeds: range) -> Key:
+def _key(entry: Row, seeds: range) -> Key:
     """Return the identity of a part."""
-    return name(cell), seeds[0], len(seeds)
+    return name(entry), seeds[0], len(seeds)
 
 
-def _missing(path: Path, cells: Iterable[Row]) -> list[Row]:
-    """Return the cells without a row."""
+def _missing(path: Path, entries: Iterable[Row]) -> list[Row]:
+    """Return the entries without a row."""
     done = {name(row) for row in json_files.rows(path)}
-    return [cell for cell in cells if name(cell) not in done]
+    return [entry for entry in entries if name(entry) not in done]
 
 
 def _append(path: Path, row: Row) -> None:
