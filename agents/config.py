@@ -141,6 +141,19 @@ def checked(name: str, value: Any, kind: Any) -> Any:
         raise ValueError(f"{name} must be {wanted}") from None
 
 
+def given_or_default(given: T | None, kind: type[T], name: str = "settings") -> T:
+    """Return settings that were given, or the default ones for None.
+
+    Raises:
+        ValueError: they are of another class.
+    """
+    if given is None:
+        return kind()
+    if not isinstance(given, kind):
+        raise ValueError(f"{name} must be {kind.__name__}, got {shown(given)}")
+    return given
+
+
 def read(path: str | Path, kind: type[T]) -> T:
     """Return the settings of a JSON file.
 

@@ -30,6 +30,26 @@ def delayed(number: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def blocked(number: int) -> Iterator[None]:
+    """Block a signal in this thread until the end of the block, and in processes that it starts.
+
+    They receive it when they unblock it, if they do; where threads have no signals of their own,
+    as on Windows, this does nothing.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    from multiprocessing import resource_tracker
+
+    resource_tracker.ensure_running()  # multiprocessing unblocks signals when it starts it
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {number})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
 def sigterm_raises(exception: BaseException) -> Iterator[None]:
     """Let SIGTERM raise an exception in the block, so that `finally` clauses can save results."""
     if threading.current_thread() is not threading.main_thread():

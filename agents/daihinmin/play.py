@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from afterstate import agents
 from afterstate.agents.config import did_you_mean
@@ -12,6 +13,7 @@ from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, Options, give, is_l
 from afterstate.envs.daihinmin.views import view
 from afterstate.envs.messages import named, shown
 from afterstate.envs.options import is_factory
+from afterstate.envs.words import whole
 
 GAMES_PER_CYCLE = Options().class_reset_every
 """Games from one reset of the classes to the next, 100."""
@@ -105,7 +107,7 @@ def play_match(
         to keep it.
 
     Raises:
-        ValueError: not five players, a negative number of games, or a wrong seed or option.
+        ValueError: not five players, or a wrong number of games, seed or option.
     """
     if not isinstance(players, Sequence) or len(players) != N_PLAYERS:
         got = len(players) if isinstance(players, Sequence) else shown(players)
@@ -113,9 +115,19 @@ def play_match(
     for i, player in enumerate(players):
         with named(f"players[{i}]"):
             check_player(player)
-    if n_games < 0:
-        raise ValueError(f"n_games must be >= 0, got {shown(n_games)}")
-    return _games(players, n_games, new_match(seed, options))
+    return _games(players, _whole("n_games", n_games), new_match(seed, options))
+
+
+def _whole(name: str, number: Any) -> int:
+    """Return a number of games or cycles, or a seed, as an int.
+
+    Raises:
+        ValueError: it is not an integer >= 0.
+    """
+    value = whole(number)
+    if value is None or value < 0:
+        raise ValueError(f"{name} must be an integer >= 0, got {shown(number)}")
+    return value
 
 
 def points_per_cycle(
@@ -130,10 +142,11 @@ def points_per_cycle(
         seed: seed of the first cycle; the others have the seeds after it.
 
     Raises:
-        OSError, ValueError, ImportError: see `find_player` and `play_match`.
+        OSError, ValueError, ImportError: see `find_player` and `play_match`; or a wrong number of
+            cycles.
     """
-    points = []
-    for cycle_seed in range(seed, seed + n_cycles):
+    points, first = [], _whole("seed", seed)
+    for cycle_seed in range(first, first + _whole("n_cycles", n_cycles)):
         players = [player, *(find_player(name, cycle_seed) for name in opponents)]
         *_, match = play_match(players, GAMES_PER_CYCLE, cycle_seed)
         points.append(int(match["points"][0]))

@@ -104,10 +104,17 @@ def _seeds(n_games: int, seed: int | Sequence[int]) -> list[int]:
     if number is None or not 0 <= number <= MAX_GAMES:
         raise ValueError(f"n_games must be an integer in 0..{MAX_GAMES:,}, got {shown(n_games)}")
     first = whole(seed)
-    given = seed if first is None else range(first, first + number)
-    if not isinstance(given, (Sequence, np.ndarray)) or len(given) != number:
+    given: Any = seed if first is None else range(first, first + number)
+    if not _is_list(given) or len(given) != number:
         raise ValueError(f"seed must be one integer or {number} of them, got {shown(seed)}")
     return [_check_given(each) for each in given]
+
+
+def _is_list(value: Any) -> bool:
+    """Return True for a list, a tuple, a range or an array with one axis."""
+    if isinstance(value, np.ndarray):
+        return value.ndim == 1
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray))
 
 
 def _check_given(seed: Any) -> int:

@@ -82,6 +82,8 @@ def start(settings: RunSettings, options: Options) -> tuple[Trainee, RunFolder]:
     """
     if not options.has_end:
         raise ValueError(f"--{options.amount_name} or --hours is required, or the run never ends")
+    import filelock  # noqa: F401 - a run needs it, and to begin one may take long
+
     folder = RunFolder(options.out, options.resume, settings.checkpoints)
     trainee = settings.begin(options, folder)
     if options.resume:

@@ -22,6 +22,7 @@ from multiprocessing import active_children
 from typing import Any, NamedTuple, TypeAlias
 
 from afterstate.agents.config import Backend
+from afterstate.envs.signals import blocked
 
 SECONDS = 1.0
 """Time from one look at the parent to the next."""
@@ -101,17 +102,23 @@ def _here(calls: Iterable[Call], jobs: int, is_ordered: bool) -> Iterator[Any]:
     kind = "generator" if is_ordered else "generator_unordered"
     options: Any = {"return_as": kind, "pre_dispatch": jobs, "batch_size": 1}
     options |= {"initializer": _watch, "initargs": (os.getpid(),)}  # of each process
-    made = joblib.Parallel(jobs, **options)(joblib.delayed(each)() for each in calls)
-    try:
-        for result in made:  # noqa: UP028 - `yield from` would close it with a warning
-            yield result
-    except TerminatedWorkerError as error:
-        message = "a process that makes calls was killed, such as for lack of memory"
-        raise OSError(errno.EIO, message) from error
-    finally:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", ".*have been cancelled")  # no longer needed
-            made.close()
+    with contextlib.ExitStack() as stack:
+        with blocked(signal.SIGINT):  # processes that are starting would print where they are
+            made = joblib.Parallel(jobs, **options)(joblib.delayed(each)() for each in calls)
+            stack.callback(_close, made)
+        try:
+            for result in made:  # noqa: UP028 - `yield from` would close it with a warning
+                yield result
+        except TerminatedWorkerError as error:
+            message = "a process that makes calls was killed, such as for lack of memory"
+            raise OSError(errno.EIO, message) from error
+
+
+def _close(made: Any) -> None:
+    """Cancel the calls of joblib that are left, without a warning."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*have been cancelled")
+        made.close()
 
 
 def _saved(calls: Iterable[Call], jobs: int) -> Iterator[Any]:
@@ -181,7 +188,11 @@ def _counted_interrupts() -> Iterator[list[int]]:
 
 
 def _watch(starter: int) -> None:
-    """End this process with the one that has started it."""
+    """End this process with the one that has started it; let Ctrl-C interrupt it from now on."""
+    if hasattr(signal, "pthread_sigmask"):
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # one that came while it started
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        signal.signal(signal.SIGINT, before)
     threading.Thread(target=_end_with, args=(starter,), daemon=True).start()
 
 

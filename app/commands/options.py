@@ -226,7 +226,8 @@ class Web:
     beyond_loopback: bool = False
     """Allow an address that others can reach. There are no passwords and no encryption."""
     names: tuple[Name, ...] = ()
-    """Names by which browsers reach the server, beyond loopback; others are refused."""
+    """Names by which browsers reach the server beyond this machine, also through a proxy; others
+    are refused."""
     folder: Folder | None = None
     """Folder of visitors' games; by default ~/.local/state/afterstate/web."""
     searches: int = 2

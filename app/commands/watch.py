@@ -92,6 +92,9 @@ def run(options: Watch) -> int:
     if is_2048 and len(options.players) > 1:
         given = " ".join(options.players)
         raise ValueError(f"players must be one player of 2048, or 1 to 5 of Daihinmin, got {given}")
+    if options.to == "window":
+        with pictures.require_extra():  # before anything is compiled
+            import pygame  # noqa: F401
     positions = positions_2048(options) if is_2048 else positions_daihinmin(options)
     positions = _limited(positions, options.moves)
     if options.to == "terminal":

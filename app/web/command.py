@@ -130,14 +130,14 @@ def allowed_hosts(options: Web) -> frozenset[str]:
     """
     if not 0 <= options.port < 2**16:
         raise ValueError(f"port must be in 0..65535, got {options.port}")
+    names = {_checked_name(name) for name in options.names}
     if is_loopback(options.host):
-        return frozenset({"127.0.0.1", "localhost", "::1", options.host.lower()})
+        return frozenset({"127.0.0.1", "localhost", "::1", options.host.lower()}) | names
     if not options.beyond_loopback:
         raise ValueError(
             f"host must be a loopback address, got {options.host!r}: others could use this "
             "machine; --beyond-loopback allows it"
         )
-    names = {_checked_name(name) for name in options.names}
     if options.host not in ("0.0.0.0", "::"):
         names.add(options.host.lower())
     if not names:
@@ -203,5 +203,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 def default_folder() -> Path:
     """Return the folder of visitors' games."""
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(base) / "afterstate" / "web"
+    base = Path(os.environ.get("XDG_STATE_HOME", ""))
+    if not base.is_absolute():  # the XDG specification ignores it then
+        base = Path.home() / ".local" / "state"
+    return base / "afterstate" / "web"

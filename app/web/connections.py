@@ -126,6 +126,15 @@ class Connection(H11Protocol):
             self._request.stop()
             self.waits_since = None
 
+    def send_400_response(self, msg: str) -> None:
+        """Refuse bytes that are not HTTP; drop the answer to the request that they belong to."""
+        if self.cycle is not None:
+            self.cycle.disconnected = True
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:  # it has been answered already
+            self.transport.close()
+
     def on_response_complete(self) -> None:
         """Begin to wait for the next request."""
         self._is_kept = True

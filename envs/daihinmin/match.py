@@ -45,8 +45,8 @@ def new_match(seed: Any = 0, options: Options | None = None) -> Game:
     """Return a match before its first game.
 
     Args:
-        seed: an integer, or 64 random bits. The shuffle of game n and all other chance in it depend
-            on the seed and n alone; the deal begins at the daifugo.
+        seed: an integer >= 0, of which the lowest 64 bits count. The shuffle of game n and all
+            other chance in it depend on the seed and n alone; the deal begins at the daifugo.
         options: the rules, by default the competition's.
 
     Raises:
@@ -54,8 +54,8 @@ def new_match(seed: Any = 0, options: Options | None = None) -> Game:
     """
     options = Options() if options is None else _checked(options)
     number = whole(seed)
-    if number is None:
-        raise ValueError(f"seed must be an integer, got {shown(seed)}")
+    if number is None or number < 0:
+        raise ValueError(f"seed must be an integer >= 0, got {shown(seed)}")
     match: Game = np.zeros(1, GAME)[0]
     match["seed"] = number % 2**64
     match["viewer"] = match["turn"] = match["starter"] = match["classes"] = -1

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import threading
 from typing import Any
 
 import pytest
 
-from afterstate.envs.signals import sigterm_raises, uninterrupted
+from afterstate.envs.signals import blocked, sigterm_raises, uninterrupted
 
 
 def handlers() -> list[Any]:
@@ -50,6 +52,17 @@ def test_a_block_without_a_signal_changes_no_handler() -> None:
     assert handlers() == before
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)
+
+
+def test_a_blocked_signal_is_blocked_in_processes_that_start() -> None:
+    show = "import signal; print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ()))"
+    outputs = []
+    with pytest.raises(KeyboardInterrupt):
+        with blocked(signal.SIGINT):
+            signal.raise_signal(signal.SIGINT)
+            outputs.append(subprocess.check_output([sys.executable, "-c", show]))
+    outputs.append(subprocess.check_output([sys.executable, "-c", show]))
+    assert outputs == [b"True\n", b"False\n"]
 
 
 def test_ignored_signals_remain_ignored() -> None:

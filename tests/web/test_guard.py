@@ -197,6 +197,7 @@ OPEN = ["--host", "0.0.0.0", "--beyond-loopback"]
         ([*OPEN, "--names", "http://a.b"], "got 'http://a.b'"),
         ([*OPEN, "--names", "*"], "got '*'"),
         ([*OPEN, "--names", ""], "got ''"),
+        (["--names", "a b"], "got 'a b'"),
         (["--port", "70000"], "port must be in 0..65535"),
         (["--seconds", "0"], "seconds must be > 0"),
         (["--searches", "0"], "searches must be in 1..64"),
@@ -341,3 +342,40 @@ def test_names_beyond_loopback_are_those_given() -> None:
     assert allowed_hosts(Web(host="::", beyond_loopback=True, names=names)) == set(names)
     assert allowed_hosts(Web(host="192.0.2.1", beyond_loopback=True)) == {"192.0.2.1"}
     assert "localhost" in allowed_hosts(Web())
+    assert {"localhost", "play.example"} <= allowed_hosts(Web(names=("Play.Example",)))  # a proxy
+
+
+@pytest.mark.parametrize("variable", ["", "relative", "/absolute"])
+def test_the_folder_of_games_is_absolute(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variable: str
+) -> None:
+    from afterstate.web.command import default_folder
+
+    monkeypatch.setenv("XDG_STATE_HOME", variable)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    base = Path(variable) if variable.startswith("/") else tmp_path / ".local" / "state"
+    assert default_folder() == base / "afterstate" / "web"
+
+
+BROKEN = (
+    b"POST /api/2048/new HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    b"Transfer-Encoding: chunked\r\n\r\n"
+)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.5])
+def test_a_broken_body_is_refused_in_one_line(
+    new_server: Callable[..., Server], capfd: pytest.CaptureFixture[str], seconds: float
+) -> None:
+    """Also if it comes after the answer to its head."""
+    server = new_server()
+    address = httpx.URL(server.address)
+    for _ in range(3):
+        with socket.create_connection((address.host, address.port or 0), timeout=10) as client:
+            client.send(BROKEN)
+            time.sleep(seconds)
+            client.send(b"zz\r\n{}\r\n")
+            assert client.recv(1000).startswith(b"HTTP/1.1 4")
+    assert server.stop() == 130
+    err = capfd.readouterr().err
+    assert "Traceback" not in err and err.count("Invalid HTTP request") <= 3

@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from afterstate.agents import nets
+from afterstate.agents.config import given_or_default
 from afterstate.agents.daihinmin.afterstates.chains import Afterstates
 from afterstate.agents.daihinmin.afterstates.class_values import POINTS
 from afterstate.agents.daihinmin.afterstates.symmetry import N_SYMMETRIES, permuted
@@ -158,8 +159,8 @@ class RankLearner:
     def __init__(
         self, network: nn.Module, settings: RankSettings | None = None, seed: int = 0
     ) -> None:
-        self.network, self.settings, self._seed = network, settings or RankSettings(), seed
-        own = self.settings
+        self.network, self._seed = network, seed
+        self.settings = own = given_or_default(settings, RankSettings)
         self.fitter = Fitter(
             network, cross_entropy, own.optimizer, own.momentum, own.average, own.bf16
         )

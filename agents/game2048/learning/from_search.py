@@ -40,6 +40,7 @@ import numpy.typing as npt
 from numba import int64, njit, uint64, void
 
 from afterstate.agents import files
+from afterstate.agents.config import given_or_default
 from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.kernels import KERNEL
 from afterstate.agents.game2048.learning.run_settings import SearchValueSettings
@@ -143,8 +144,9 @@ class SearchValueLearner:
         settings: SearchValueSettings | None = None,
         seed: int | None = None,
     ) -> None:
-        self.model, self.settings, self.size = model, settings or SearchValueSettings(), model.size
-        self.search = search or MCSoftmaxSettings()
+        self.model, self.size = model, model.size
+        self.settings = given_or_default(settings, SearchValueSettings)
+        self.search = given_or_default(search, MCSoftmaxSettings, "search")
         if self.search.reuse:
             raise ValueError("reuse must be false: reused trees have values from before the update")
         self.n_moves, self.n_games, self.seconds = 0, 0, 0.0

@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from afterstate.agents import files
-from afterstate.agents.config import from_dict
+from afterstate.agents.config import from_dict, given_or_default
 from afterstate.agents.game2048.learning.run_settings import MAX_MOVES, NTupleSettings
 from afterstate.agents.game2048.learning.self_play import (
     BEST,
@@ -67,12 +67,21 @@ from afterstate.agents.game2048.values.pruned import check_full
 from afterstate.agents.training.run import EVALUATION_SEED, Diverged, summary, whole_moves
 from afterstate.envs.game2048.rules import check_words
 from afterstate.envs.messages import shown
-from afterstate.envs.words import next_random, seed_word, whole
+from afterstate.envs.words import Words, next_random, seed_word, whole
 
 if TYPE_CHECKING:
     from afterstate.agents.game2048.learning.play_logs import Moves
 
 _Result = TypeVar("_Result")
+
+
+def _boards_of(log: Moves) -> Words:
+    """Return the boards of a play log's moves, in a row."""
+    from afterstate.agents.game2048.learning.play_logs import check_moves
+
+    check_moves(log)
+    return np.ascontiguousarray(log["board"])
+
 
 MAX_THREADS = 64
 _MAX_COUNT = 1 << 62
@@ -111,12 +120,12 @@ class NTupleLearner:
     ) -> None:
         self.network = ntuple_network.network() if network is None else network
         check_full(self.network)
-        self._settings = self._checked(settings or NTupleSettings())
+        self._settings = self._checked(given_or_default(settings, NTupleSettings))
         self.seconds = 0.0
         tc = self.settings.rule == "tc"
         self.sums = np.zeros(2 * self.network.weights.size if tc else 0, np.float32)
         n_stages = 1 + len(self.network.stage_tiles)
-        words = np.empty(0, np.uint64) if log is None else np.ascontiguousarray(log["board"])
+        words = np.empty(0, np.uint64) if log is None else _boards_of(log)
         check_words(words, *self.network.size)
         self._pools = Pools(
             np.zeros((n_stages, POOL), np.uint64), np.zeros(n_stages, np.int64), words

@@ -65,6 +65,12 @@ Moves = npt.NDArray[np.void]
 """Records `MOVE[n]`."""
 
 
+def check_moves(log: Any) -> None:
+    """Raise ValueError unless a log has the records of a play log."""
+    if not isinstance(log, np.ndarray) or log.dtype != MOVE or log.ndim != 1:
+        raise ValueError(f"log must be the moves of a play log, an array MOVE[n], got {shown(log)}")
+
+
 class Sampling(NamedTuple):
     """Settings of the games and of the moves that are logged."""
 

@@ -31,6 +31,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from afterstate.agents import nets
+from afterstate.agents.config import given_or_default
 from afterstate.agents.game2048.learning import play_logs
 from afterstate.agents.game2048.play import Games, play
 from afterstate.agents.game2048.values.planes import planes
@@ -80,7 +81,8 @@ class PolicyLearner:
         seed: int | None = None,
         log_metadata: dict[str, Any] | None = None,
     ) -> None:
-        self.settings = settings or Fitting()
+        self.settings = given_or_default(settings, Fitting)
+        play_logs.check_moves(log)
         self.log, self.n_moves, self.seconds = log, 0, 0.0
         self.fitter = new_fitter(network, self._counted_loss, self.settings, planes)
         self._device, self._seed = nets.device_of(network), int(seed or 0)

@@ -40,7 +40,7 @@ from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
 from afterstate.agents import nets
-from afterstate.agents.config import current_names
+from afterstate.agents.config import current_names, given_or_default
 from afterstate.agents.game2048.learning import play_logs
 from afterstate.agents.game2048.learning.run_settings import ValueSettings
 from afterstate.agents.game2048.play import Games, play
@@ -149,7 +149,9 @@ class ValueLearner:
         seed: int | None = None,
         log: play_logs.Moves | None = None,
     ) -> None:
-        self.settings = settings = settings or ValueSettings()
+        self.settings = settings = given_or_default(settings, ValueSettings)
+        if log is not None:
+            play_logs.check_moves(log)
         if settings.jump and log is None:
             raise ValueError(f"jump must be 0 without a log, got {shown(settings.jump)}")
         self.fitter = new_fitter(network, mse_loss, settings, planes)

@@ -17,12 +17,15 @@ import json
 import logging
 import multiprocessing
 import os
+import signal
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from typing import Any
 
+from afterstate.envs.signals import blocked
 from afterstate.web import choices
 from afterstate.web.answers import Json, Refusal
 from afterstate.web.settings import Limits
@@ -226,6 +229,8 @@ class Thinking:
         os.environ["NUMPY_MADVISE_HUGEPAGE"] = "0"  # halves the memory of sparse tables
         os.environ["OMP_NUM_THREADS"] = "1"  # of torch
         _context.set_forkserver_preload(["afterstate.web.thinking.preload"])
+        with blocked(signal.SIGINT):  # it ends with this process
+            forkserver.ensure_running()
         try:
             self._idle.append(await self._new())
         except Exception:

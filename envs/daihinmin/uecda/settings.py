@@ -106,6 +106,8 @@ def check(settings: ServerSettings, n_players: int) -> None:
         settings: the settings.
         n_players: number of built-in players.
     """
+    if not settings.host:
+        raise ValueError("host must be an address, got ''")
     if not 0 <= settings.port < 2**16:
         raise ValueError(f"port must be in 0..65535, got {shown(settings.port)}")
     if n_players > N_SEATS:

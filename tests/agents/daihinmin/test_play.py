@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from afterstate.agents.daihinmin.play import play_match
+from afterstate.agents.daihinmin.play import play_match, points_per_cycle
 from afterstate.agents.daihinmin.rule_based.players import HeuristicAgent, RandomAgent, SampleAgent
 from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.players import Player
@@ -203,12 +203,25 @@ def test_another_number_of_players_is_refused(n: int) -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    [{"seed": 1.5}, {"seed": "x"}, {"seed": None}, {"options": Options(idle_limit=0)}],
+    [
+        *({"seed": seed} for seed in (1.5, "x", None, -1)),
+        {"options": Options(idle_limit=0)},
+    ],
     ids=str,
 )
 def test_wrong_seeds_and_options_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
         next(play_match(table(), 1, **settings))
+
+
+@pytest.mark.parametrize("wrong", [-1, 1.5, "2", None, True, [1], float("nan")])
+def test_wrong_numbers_of_games_and_cycles_are_refused(wrong: Any) -> None:
+    with pytest.raises(ValueError, match="n_games must be an integer >= 0, got "):
+        play_match(table(), wrong)
+    with pytest.raises(ValueError, match="n_cycles must be an integer >= 0, got "):
+        points_per_cycle(SampleAgent(), ["sample"] * 4, wrong)
+    with pytest.raises(ValueError, match="seed must be an integer >= 0, got "):
+        points_per_cycle(SampleAgent(), ["sample"] * 4, 1, wrong)
 
 
 @pytest.mark.parametrize("play", [-1, 2422, 2**63, -(2**64)])

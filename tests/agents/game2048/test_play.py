@@ -296,7 +296,14 @@ def test_wrong_numbers_of_games_are_refused(n_games: Any) -> None:
         play(SameAction(0), n_games)
 
 
-@pytest.mark.parametrize("seed", [-1, None, "ab", [1], range(10**12), [1, -1], [1, None], 1.5])
+@pytest.mark.parametrize(
+    "seed",
+    [
+        *(-1, None, 1.5, np.array(2), np.ones((2, 1), int)),
+        *("ab", b"ab", bytearray(2), [1], range(10**12), [1, -1], [1, None]),
+    ],
+    ids=repr,
+)
 def test_wrong_seeds_are_refused(seed: Any) -> None:
     with pytest.raises(ValueError, match="seed must be one"):
         play(SameAction(0), 2, seed)

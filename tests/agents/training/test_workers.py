@@ -79,6 +79,39 @@ def test_workers_end_with_the_process_that_started_them(
             time.sleep(0.1)
 
 
+SLOW_START = """
+import sys, time
+from functools import partial
+from afterstate.agents.training.workers import Workers
+
+if __name__ == "__main__":
+    try:
+        list(Workers(2).results(partial(time.sleep, 60) for _ in range(2)))
+    except KeyboardInterrupt:
+        sys.exit("interrupted")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="this system has no /proc")
+@pytest.mark.parametrize("seconds", [0.0, 0.2, 0.4])
+def test_processes_that_are_interrupted_while_they_start_print_nothing(
+    tmp_path: Path, seconds: float
+) -> None:
+    (tmp_path / "slow_start.py").write_text(SLOW_START)
+    options: dict[str, Any] = {"start_new_session": True, "text": True}
+    options |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    command = [sys.executable, "slow_start.py"]
+    with subprocess.Popen(command, cwd=tmp_path, **options) as starter:
+        children = Path(f"/proc/{starter.pid}/task/{starter.pid}/children")
+        while len(children.read_text().split()) < 2:
+            assert starter.poll() is None
+        time.sleep(seconds)
+        os.killpg(starter.pid, signal.SIGINT)  # as a terminal does
+        _, errors = starter.communicate(timeout=30)
+    assert errors == "interrupted\n"
+
+
 SAVING = """
 import os, sys, time
 from functools import partial

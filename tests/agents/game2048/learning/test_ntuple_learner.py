@@ -509,10 +509,16 @@ def test_a_start_that_fits_no_stage_is_refused(begin: int, end: int | None) -> N
         learner.start_from(NTupleLearner(network(TINY_4X4)), begin, end)
 
 
-def test_settings_of_another_type_are_refused() -> None:
-    wrong: Any = "tc"
-    with pytest.raises(ValueError, match="settings must be NTupleSettings, got 'tc'"):
+@pytest.mark.parametrize("wrong", ["tc", "", 0, False, []], ids=repr)
+def test_settings_of_another_type_are_refused(wrong: Any) -> None:
+    with pytest.raises(ValueError, match="settings must be NTupleSettings, got "):
         NTupleLearner(network(TINY_4X4), wrong)
+
+
+@pytest.mark.parametrize("log", [1, True, [1], "moves.npy", np.zeros(2, np.uint64)], ids=repr)
+def test_a_log_of_another_type_is_refused(log: Any) -> None:
+    with pytest.raises(ValueError, match="log must be the moves of a play log"):
+        NTupleLearner(network(TINY_4X4), log=log)
 
 
 OLD = {"rng": 5, "n_games": 3, "n_moves": 100}

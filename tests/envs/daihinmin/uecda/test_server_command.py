@@ -110,6 +110,13 @@ def test_a_used_port_is_an_error(capsys: pytest.CaptureFixture[str], tmp_path: P
     assert "--port 0" in line
 
 
+def test_a_server_without_an_address_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """Such as of an unset variable: the system would listen on all networks."""
+    with pytest.raises(SystemExit, match="2"):
+        main(["serve", "--host", "", "--port", "0", "--log", "none"])
+    assert "host must be an address, got ''" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_a_server_on_a_used_port_leaves_the_files_of_the_other_one(tmp_path: Path) -> None:
     with serving_command(tmp_path, 4) as other:
