@@ -22,7 +22,8 @@ from afterstate import agents
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.values import ntuple_file
-from afterstate.agents.training.run import Progress, half_interval, train
+from afterstate.agents.training.evaluation import half_interval
+from afterstate.agents.training.run import Progress, train
 from afterstate.envs import pictures
 from afterstate.envs.game2048 import render
 

@@ -28,7 +28,7 @@ from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.values import policy_net
 from afterstate.agents.game2048.values.planes import N_PLANES
 from afterstate.agents.game2048.values.policy_net import PolicyNetAgent
-from afterstate.agents.training.run import EVALUATION_SEED, summary
+from afterstate.agents.training.evaluation import EVALUATION_SEED, summary
 from afterstate.envs import Game2048VecEnv
 
 ENV = "Game2048-v0"

@@ -31,7 +31,7 @@ import afterstate.envs  # noqa: F401 - registers the environment
 from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE, find_player, points_per_cycle
 from afterstate.agents.daihinmin.values import actor_net
 from afterstate.agents.daihinmin.values.actor_net import ActorAgent
-from afterstate.agents.training.run import EVALUATION_SEED
+from afterstate.agents.training.evaluation import EVALUATION_SEED
 from afterstate.envs.daihinmin.observation import CHANNELS
 from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.messages import named

@@ -22,7 +22,8 @@ from typing import Annotated, Any
 from afterstate.agents.config import read
 from afterstate.agents.training.folder import SETTINGS_FILE
 from afterstate.agents.training.learners import LEARNERS, run, run_settings
-from afterstate.agents.training.run import Diverged, Options, RunSettings
+from afterstate.agents.training.options import Options
+from afterstate.agents.training.run import Diverged, RunSettings
 from afterstate.envs import commands
 from afterstate.envs.messages import named
 from afterstate.envs.options import POSITIONAL, File, build

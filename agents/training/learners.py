@@ -11,7 +11,8 @@ from typing import Any, NamedTuple, cast
 
 from afterstate.agents.config import changes, did_you_mean, read
 from afterstate.agents.training.folder import SETTINGS_FILE, RunFolder
-from afterstate.agents.training.run import Diverged, Limits, Options, RunSettings, Trainee, advance
+from afterstate.agents.training.options import Options
+from afterstate.agents.training.run import Diverged, Limits, RunSettings, Trainee, advance
 from afterstate.envs.messages import shown
 
 

@@ -12,30 +12,24 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import signal
 import time
 from collections import deque
 from collections.abc import Callable
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
-from pydantic import AfterValidator
-
-from afterstate.agents.config import Count, NonNegative, Positive, checked, settings
+from afterstate.agents.config import NonNegative, checked
+from afterstate.agents.training.evaluation import Games
 from afterstate.agents.training.folder import RunFolder
 from afterstate.envs import durable_files, json_files
 from afterstate.envs.messages import shown
-from afterstate.envs.options import NAMED, Device, Folder, Placeholder
 from afterstate.envs.signals import sigterm_raises, uninterrupted
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
-
-EVALUATION_SEED = 1 << 40
-"""Seed of the first game of every evaluation of 2048, far from those of training games."""
 
 N_RECENT = 1_000
 """Number of latest games of 2048 whose mean score is reported."""
@@ -57,94 +51,6 @@ class Diverged(ArithmeticError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Diverged, (str(self), self.last)  # to another process
-
-
-def evaluation_games(text: str | None) -> dict[int, int]:
-    """Return the number of games of each search depth, from a text such as `1:1000,3:20` or None.
-
-    Raises:
-        ValueError: not a list of different depths from 1 to 5 with numbers of games up to 10**7.
-    """
-    pairs = [] if text is None else text.split(",")
-    if not all(re.fullmatch(r"[1-5]:0*([1-9]\d{0,6}|10{7})", pair) for pair in pairs):
-        raise ValueError(
-            "evaluate must be PLIES:GAMES,... with 1 to 5 plies and 1 to 10,000,000 games, "
-            f"got {text!r:.200}"
-        )
-    games = {int(pair[0]): int(pair[2:]) for pair in pairs}
-    if len(games) < len(pairs):
-        raise ValueError(f"evaluate must have each number of plies once, got {shown(text)}")
-    return games
-
-
-def _evaluation(text: str) -> str:
-    """Return a text that `evaluation_games` accepts."""
-    evaluation_games(text)
-    return text
-
-
-Evaluation = Annotated[str, AfterValidator(_evaluation), Placeholder("PLIES:GAMES,...")]
-"""A text for `evaluation_games`."""
-
-
-@settings
-class Options:
-    """Options of a run, which may change when it is resumed."""
-
-    out: Annotated[Folder, NAMED]
-    """Folder of the run, created if it does not exist."""
-    hours: Positive | None = None
-    """Stop after this many hours, counted from this start; this or a total must be given."""
-    resume: bool = False
-    """Continue the run in the folder."""
-    save_minutes: Positive = 10
-    """Minutes from one save to the next."""
-    tensorboard: bool = False
-    """Write the rows to TensorBoard, too."""
-    evaluate_every: Count = 1_000_000
-    """Moves, generations or steps from one evaluation to the next."""
-
-    amount_name: ClassVar[str] = "moves"
-    """Name of the option that says when the run stops: moves, generations or steps."""
-
-    @property
-    def amount(self) -> int | None:
-        """Moves, generations or steps at which the run stops."""
-        amount: int | None = getattr(self, self.amount_name, None)
-        return amount
-
-    @property
-    def has_end(self) -> bool:
-        """True if the options say when the run stops."""
-        return self.amount is not None or self.hours is not None
-
-
-@settings
-class MoveOptions(Options):
-    """Options of a run of a learner of 2048."""
-
-    moves: Count | None = None
-    """Stop after this many moves in total, including those before --resume; this or --hours must be
-    given."""
-    threads: Count = 1
-    """Number of threads that learn."""
-    evaluate_every: Count = 1_000_000
-    """Moves from one evaluation to the next."""
-    evaluate: Evaluation | None = "1:300"
-    """Number of evaluation games of each search depth; depth 1 is greedy; none: no games."""
-
-    @property
-    def games_by_depth(self) -> dict[int, int]:
-        """Number of evaluation games of each search depth."""
-        return evaluation_games(self.evaluate)
-
-
-@settings
-class NeuralOptions(MoveOptions):
-    """Options of a run of a neural network of 2048."""
-
-    device: Device = "cpu"
-    """Device on which the network learns and plays: cpu or cuda."""
 
 
 class Trainee(Protocol):
@@ -319,18 +225,6 @@ class _RunState:
             self._check()  # perhaps because the folder was removed meanwhile
             raise
         self._in_file = self.trainee.amount
-
-
-class Games(Protocol):
-    """Finished games of 2048, `[n]` each: see `game2048.play.Games`."""
-
-    @property
-    def scores(self) -> npt.NDArray[np.int64]:
-        """Scores."""
-
-    @property
-    def max_tiles(self) -> npt.NDArray[np.int64]:
-        """Largest tiles."""
 
 
 class LastGames(NamedTuple):
@@ -546,51 +440,3 @@ def whole_moves(n_moves: float, least: int = 1, name: str = "n_moves") -> int:
     if not is_number or not least <= n_moves < 2**63 or n_moves != int(n_moves):
         raise ValueError(f"{name} must be a whole number >= {least}, got {shown(n_moves)}")
     return int(n_moves)
-
-
-_STUDENT = (
-    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
-    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
-    *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
-)
-"""Quantiles of Student's distribution for 95%, by degrees of freedom from 1 on."""
-
-
-def half_interval(values: npt.ArrayLike) -> float:
-    """Return half the 95% interval of the mean of values (normal); nan for a single value."""
-    import numpy as np
-
-    sample = np.asarray(values, dtype=np.float64)
-    n = len(sample)
-    return 1.96 * float(sample.std(ddof=1)) / n**0.5 if n > 1 else math.nan
-
-
-def of_student(half: float, n: int) -> float:
-    """Return half of Student's 95% interval, which few values need, given that of `half_interval`.
-
-    Args:
-        half: half of the normal interval.
-        n: number of values; from 32 on the interval stays as it is.
-    """
-    return half * _STUDENT[n - 2] / 1.96 if 2 <= n <= len(_STUDENT) + 1 else half
-
-
-def summary(games: Games) -> dict[str, Any]:
-    """Return the mean score of games with its 95% interval (normal), and the reach rates of tiles.
-
-    The interval of a single game is None.
-
-    Raises:
-        ValueError: there is no game.
-    """
-    n = len(games.scores)
-    if n == 0:
-        raise ValueError("a summary needs at least one game")
-    tiles = (2048, 4096, 8192, 16384, 32768, 65536)
-    return {
-        "n_games": n,
-        "mean": round(float(games.scores.mean()), 1),
-        "interval": None if n == 1 else round(half_interval(games.scores), 1),
-        "max": int(games.scores.max()),
-        "reached": {str(tile): float((games.max_tiles >= tile).mean()) for tile in tiles},
-    }

@@ -10,7 +10,7 @@ from functools import partial
 from statistics import mean
 from typing import Any
 
-from afterstate.agents.training.run import half_interval, of_student, summary
+from afterstate.agents.training.evaluation import half_interval, of_student, summary
 from afterstate.commands.options import Eval
 from afterstate.commands.seats import (
     check_players,

@@ -19,8 +19,8 @@ from scipy.stats import t
 from tqdm import tqdm
 
 from afterstate.agents.game2048.play import Games, play
+from afterstate.agents.training.evaluation import EVALUATION_SEED, half_interval, summary
 from afterstate.agents.training.folder import FolderLock
-from afterstate.agents.training.run import EVALUATION_SEED, half_interval, summary
 from afterstate.agents.training.workers import Workers
 from afterstate.envs import json_files
 from afterstate.envs.json_files import Row

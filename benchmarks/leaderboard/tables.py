@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from afterstate.agents.training.run import half_interval
+from afterstate.agents.training.evaluation import half_interval
 from afterstate.envs.daihinmin.render import PLACES
 from afterstate.leaderboard.figures import draw
 from afterstate.leaderboard.games import OPPONENTS

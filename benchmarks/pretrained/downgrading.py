@@ -21,7 +21,7 @@ from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.values.ntuple import NTupleAgent
 from afterstate.agents.game2048.values.ntuple_network import Network
-from afterstate.agents.training.run import EVALUATION_SEED, half_interval
+from afterstate.agents.training.evaluation import EVALUATION_SEED, half_interval
 from afterstate.envs import json_files
 from afterstate.envs.commands import parse, run_process
 from afterstate.leaderboard.games import fingerprint

@@ -28,7 +28,7 @@ from afterstate.agents.game2048.search.expectimax import CUTOFF, TABLE_BITS
 from afterstate.agents.game2048.search.expectimax_search import new_search
 from afterstate.agents.game2048.values.ntuple import estimate
 from afterstate.agents.game2048.values.ntuple_network import Network
-from afterstate.agents.training.run import EVALUATION_SEED
+from afterstate.agents.training.evaluation import EVALUATION_SEED
 from afterstate.envs import json_files
 from afterstate.envs.commands import parse, run_process
 from afterstate.envs.game2048.rules import field, spawn

@@ -26,7 +26,7 @@ from afterstate.agents import nets
 from afterstate.agents.config import Count, settings
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.values import policy_net, value_net
-from afterstate.agents.training.run import Evaluation, evaluation_games, summary
+from afterstate.agents.training.evaluation import Evaluation, evaluation_games, summary
 from afterstate.envs import durable_files, json_files
 from afterstate.envs.commands import parse, run_process
 from afterstate.leaderboard.machine import machine

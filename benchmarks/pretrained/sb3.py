@@ -31,7 +31,7 @@ from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.values import policy_net
 from afterstate.agents.game2048.values.ntuple import NTupleAgent
-from afterstate.agents.training.run import EVALUATION_SEED, summary
+from afterstate.agents.training.evaluation import EVALUATION_SEED, summary
 from afterstate.envs import durable_files, json_files
 from afterstate.envs.commands import parse, run_process
 from afterstate.envs.json_files import Row

@@ -27,7 +27,7 @@ from afterstate.agents.game2048.kernels import kernel
 from afterstate.agents.game2048.search.expectimax import CUTOFF, TABLE_BITS, ExpectimaxAgent
 from afterstate.agents.game2048.search.expectimax_search import Search, new_search, search_move
 from afterstate.agents.game2048.values.ntuple_network import Network
-from afterstate.agents.training.run import half_interval
+from afterstate.agents.training.evaluation import half_interval
 from afterstate.envs import json_files
 from afterstate.envs.commands import parse, run_process
 from afterstate.envs.game2048 import batch, games

@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
-from afterstate.agents.training.run import half_interval
+from afterstate.agents.training.evaluation import half_interval
 from afterstate.envs import json_files
 from afterstate.envs.json_files import Row
 from benchmarks.pretrained import ablations, strength

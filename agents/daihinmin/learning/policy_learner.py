@@ -53,8 +53,8 @@ from afterstate.agents.daihinmin.values.softmax_policy import (
     new_workspace,
     save,
 )
+from afterstate.agents.training.evaluation import EVALUATION_SEED
 from afterstate.agents.training.folder import RunFolder
-from afterstate.agents.training.run import EVALUATION_SEED
 from afterstate.agents.training.workers import ALONE, Workers
 from afterstate.envs.daihinmin.plays import N_PLAYS
 from afterstate.envs.daihinmin.rules import N_PLAYERS

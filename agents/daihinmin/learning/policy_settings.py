@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from afterstate.agents.config import Backend, Count, Jobs, NamedPlayer, Positive, Whole, settings
 from afterstate.agents.training.folder import RunFolder
-from afterstate.agents.training.run import Options
+from afterstate.agents.training.options import Options
 from afterstate.envs.options import File
 
 if TYPE_CHECKING:

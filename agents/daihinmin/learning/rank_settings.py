@@ -22,7 +22,7 @@ from afterstate.agents.config import (
     settings,
 )
 from afterstate.agents.training.folder import RunFolder
-from afterstate.agents.training.run import Options
+from afterstate.agents.training.options import Options
 from afterstate.envs.messages import named, shown
 from afterstate.envs.options import Device, FileName, Placeholder
 

@@ -66,8 +66,8 @@ from afterstate.agents.daihinmin.learning.self_play import play_games
 from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE, find_player
 from afterstate.agents.daihinmin.values import rank_net
 from afterstate.agents.daihinmin.values.softmax_policy import PolicyAgent
+from afterstate.agents.training.evaluation import EVALUATION_SEED
 from afterstate.agents.training.folder import SETTINGS_FILE, RunFolder
-from afterstate.agents.training.run import EVALUATION_SEED
 from afterstate.agents.training.workers import Workers
 from afterstate.envs import durable_files
 from afterstate.envs.daihinmin.players import Player

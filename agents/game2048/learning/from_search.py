@@ -51,9 +51,7 @@ from afterstate.agents.game2048.search.softmax_search import BoardBatch
 from afterstate.agents.game2048.search.softmax_settings import MCSoftmaxSettings
 from afterstate.agents.game2048.search.softmax_tree import Trees, Values
 from afterstate.agents.game2048.values.ntuple_network import Indices
-from afterstate.agents.training.run import (
-    Diverged,
-)
+from afterstate.agents.training.run import Diverged
 from afterstate.envs.game2048 import batch
 from afterstate.envs.game2048.games import BOARD, EXCESS, RNG, SCORE, refresh_flags
 from afterstate.envs.game2048.rules import symmetries, table

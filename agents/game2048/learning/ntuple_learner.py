@@ -64,7 +64,8 @@ from afterstate.agents.game2048.values.ntuple_file import (
 )
 from afterstate.agents.game2048.values.ntuple_network import FRACTION, Network
 from afterstate.agents.game2048.values.pruned import check_full
-from afterstate.agents.training.run import EVALUATION_SEED, Diverged, summary, whole_moves
+from afterstate.agents.training.evaluation import EVALUATION_SEED, summary
+from afterstate.agents.training.run import Diverged, whole_moves
 from afterstate.envs.game2048.rules import check_words
 from afterstate.envs.messages import shown
 from afterstate.envs.words import Words, next_random, seed_word, whole

@@ -36,8 +36,8 @@ from afterstate.agents.game2048.learning import play_logs
 from afterstate.agents.game2048.play import Games, play
 from afterstate.agents.game2048.values.planes import planes
 from afterstate.agents.game2048.values.policy_net import PolicyNetAgent
+from afterstate.agents.training.evaluation import EVALUATION_SEED, summary
 from afterstate.agents.training.optimizer import Fitting, new_fitter
-from afterstate.agents.training.run import EVALUATION_SEED, summary
 from afterstate.envs.game2048 import torch_rules
 from afterstate.envs.signals import uninterrupted
 

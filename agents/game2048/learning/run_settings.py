@@ -24,9 +24,11 @@ from afterstate.agents.config import (
     settings,
 )
 from afterstate.agents.game2048.search.softmax_settings import MCSoftmaxSettings
+from afterstate.agents.training.evaluation import Evaluation
 from afterstate.agents.training.fitting import Fitting
 from afterstate.agents.training.folder import RECENT_FILE, RunFolder
-from afterstate.agents.training.run import Evaluation, MoveOptions, MoveTraining, NeuralOptions
+from afterstate.agents.training.options import MoveOptions, NeuralOptions
+from afterstate.agents.training.run import MoveTraining
 from afterstate.envs.messages import shown
 from afterstate.envs.options import FileName
 
@@ -585,7 +587,7 @@ class SearchValueRun:
     def begin(self, options: SearchOptions, folder: RunFolder) -> MoveTraining:
         """Return a new learner, or the one in the folder."""
         from afterstate.agents.game2048.play import play
-        from afterstate.agents.training.run import EVALUATION_SEED, summary
+        from afterstate.agents.training.evaluation import EVALUATION_SEED, summary
 
         if set(options.games_by_depth) - {1}:
             raise ValueError(f"evaluate must be 1:GAMES, got {shown(options.evaluate)}")

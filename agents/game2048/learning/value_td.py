@@ -46,9 +46,9 @@ from afterstate.agents.game2048.learning.run_settings import ValueSettings
 from afterstate.agents.game2048.play import Games, play
 from afterstate.agents.game2048.values.planes import planes
 from afterstate.agents.game2048.values.value_net import ValueNetAgent, evaluate
+from afterstate.agents.training.evaluation import EVALUATION_SEED, summary
 from afterstate.agents.training.optimizer import new_fitter
 from afterstate.agents.training.recorded import Recorded
-from afterstate.agents.training.run import EVALUATION_SEED, summary
 from afterstate.envs.game2048 import torch_rules
 from afterstate.envs.game2048.torch_rules import afterstates, draw_bits, exponents, spawn, start
 from afterstate.envs.messages import shown

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from afterstate.agents.config import Count, Positive, settings
-from afterstate.agents.training.run import EVALUATION_SEED
+from afterstate.agents.training.evaluation import EVALUATION_SEED
 from afterstate.envs.json_files import Row
 from afterstate.envs.messages import listed
 from benchmarks.experiments.entries import name

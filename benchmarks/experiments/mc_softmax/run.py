@@ -40,7 +40,8 @@ from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent, learned_temperature
 from afterstate.agents.game2048.search.softmax_settings import MCSoftmaxSettings
 from afterstate.agents.game2048.values.ntuple import estimate
-from afterstate.agents.training.run import EVALUATION_SEED, Diverged, summary
+from afterstate.agents.training.evaluation import EVALUATION_SEED, summary
+from afterstate.agents.training.run import Diverged
 from afterstate.agents.training.workers import ALONE, Workers
 from afterstate.envs import durable_files, json_files
 from afterstate.envs.commands import parse, run_process

@@ -37,7 +37,7 @@ from afterstate import agents
 from afterstate.agents import nets
 from afterstate.agents.config import Count, read, settings
 from afterstate.agents.game2048.values.policy_net import PolicyNetAgent, load
-from afterstate.agents.training.run import EVALUATION_SEED
+from afterstate.agents.training.evaluation import EVALUATION_SEED
 from afterstate.envs.commands import parse, run_process
 from afterstate.envs.json_files import Row
 from afterstate.envs.messages import listed

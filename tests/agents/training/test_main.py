@@ -24,8 +24,8 @@ from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.values.ntuple import NTupleAgent
 from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.agents.training.__main__ import main, parse
+from afterstate.agents.training.evaluation import EVALUATION_SEED, evaluation_games, summary
 from afterstate.agents.training.learners import memory
-from afterstate.agents.training.run import EVALUATION_SEED, evaluation_games, summary
 from afterstate.envs import json_files
 from tests.support.training_runs import (
     TrainingCommand,

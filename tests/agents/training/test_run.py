@@ -24,7 +24,8 @@ from afterstate.agents.game2048.learning.self_play import self_play
 from afterstate.agents.game2048.play import Games
 from afterstate.agents.game2048.values.ntuple import NTupleAgent, estimate
 from afterstate.agents.game2048.values.ntuple_network import network
-from afterstate.agents.training.run import Progress, half_interval, of_student, train
+from afterstate.agents.training.evaluation import half_interval, of_student
+from afterstate.agents.training.run import Progress, train
 from tests.support.training_runs import assert_same_learner, interrupt
 
 FORWARD = NTupleSettings(order="forward")

@@ -12,7 +12,7 @@ pytest.importorskip("scipy")
 
 from afterstate import agents
 from afterstate.agents.game2048.play import play
-from afterstate.agents.training.run import EVALUATION_SEED, summary
+from afterstate.agents.training.evaluation import EVALUATION_SEED, summary
 from afterstate.agents.training.workers import ALONE, Workers
 from afterstate.envs import json_files
 from afterstate.envs.json_files import Row

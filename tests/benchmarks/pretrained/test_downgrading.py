@@ -10,7 +10,7 @@ import pytest
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.values.ntuple import NTupleAgent
 from afterstate.agents.game2048.values.ntuple_file import save
-from afterstate.agents.training.run import EVALUATION_SEED
+from afterstate.agents.training.evaluation import EVALUATION_SEED
 from benchmarks.pretrained import downgrading
 from tests.support.game2048.tuple_networks import filled
 

@@ -16,7 +16,7 @@ from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.values.ntuple import NTupleAgent, estimate
 from afterstate.agents.game2048.values.ntuple_file import save
 from afterstate.agents.game2048.values.ntuple_network import Network
-from afterstate.agents.training.run import EVALUATION_SEED
+from afterstate.agents.training.evaluation import EVALUATION_SEED
 from afterstate.envs.game2048.rules import afterstates, table
 from benchmarks.pretrained import late_game
 from tests.support.game2048.tuple_networks import filled

@@ -21,7 +21,7 @@ from afterstate import agents
 from afterstate.agents import nets
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.values import policy_net, value_net
-from afterstate.agents.training.run import summary
+from afterstate.agents.training.evaluation import summary
 from afterstate.envs.commands import exit_code
 from afterstate.envs.game2048 import torch_rules
 from benchmarks.pretrained import nets as pretrained_nets

@@ -33,7 +33,8 @@ from afterstate.agents.game2048.learning.table_model import TableModel
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.values import ntuple_file, value_net
 from afterstate.agents.game2048.values.ntuple_network import network
-from afterstate.agents.training.run import EVALUATION_SEED, Diverged, summary
+from afterstate.agents.training.evaluation import EVALUATION_SEED, summary
+from afterstate.agents.training.run import Diverged
 from tests.support.game2048.search_learners import SCALE, TUPLES, Boards, Tiny, random_boards
 from tests.support.training_runs import (
     TrainingCommand,

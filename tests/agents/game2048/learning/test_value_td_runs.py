@@ -27,7 +27,8 @@ from afterstate.agents.game2048.learning.value_td import ValueLearner
 from afterstate.agents.game2048.play import Games
 from afterstate.agents.game2048.values import value_net
 from afterstate.agents.game2048.values.value_net import CNN22, ValueNetAgent
-from afterstate.agents.training.run import EVALUATION_SEED, train
+from afterstate.agents.training.evaluation import EVALUATION_SEED
+from afterstate.agents.training.run import train
 from tests.support.devices import needs_cuda, on_devices
 from tests.support.game2048.value_learners import SCALE, Tiny, late_log, state, tiny
 from tests.support.training_runs import TrainingCommand, contents, read_rows

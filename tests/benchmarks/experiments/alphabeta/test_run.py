@@ -29,7 +29,7 @@ from afterstate.agents.game2048.search.alphabeta import (
     AlphaBetaAgent,
     AlphaBetaSettings,
 )
-from afterstate.agents.training.run import EVALUATION_SEED, summary
+from afterstate.agents.training.evaluation import EVALUATION_SEED, summary
 from afterstate.envs import json_files
 from afterstate.envs.game2048.rules import afterstates, from_text, largest, table
 from afterstate.envs.json_files import Row

@@ -34,7 +34,8 @@ from afterstate.agents.game2048.values.ntuple import NTupleAgent
 from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.agents.game2048.values.value_net import ValueNetAgent
 from afterstate.agents.training import learners
-from afterstate.agents.training.run import EVALUATION_SEED, Diverged, summary
+from afterstate.agents.training.evaluation import EVALUATION_SEED, summary
+from afterstate.agents.training.run import Diverged
 from afterstate.envs import json_files
 from afterstate.envs.json_files import Row
 from benchmarks.experiments import entries

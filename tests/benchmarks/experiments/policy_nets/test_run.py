@@ -27,7 +27,7 @@ from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.values import policy_net
 from afterstate.agents.game2048.values.policy_net import PolicyCNN
 from afterstate.agents.training import learners
-from afterstate.agents.training.run import EVALUATION_SEED, summary
+from afterstate.agents.training.evaluation import EVALUATION_SEED, summary
 from afterstate.envs import json_files
 from afterstate.envs.game2048 import rules, torch_rules
 from benchmarks.experiments.policy_nets import analysis, logs, report, run, settings, tables
