@@ -16,6 +16,7 @@ from __future__ import annotations
 import functools
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, fields, is_dataclass
 from importlib.util import find_spec
@@ -246,26 +247,56 @@ def one_line(error: ValidationError, kind: Any = None) -> str:
 
 
 def _without_branches(errors: Sequence[Any]) -> list[Any]:
-    """Return errors with one for all kinds of value that a setting may have."""
+    """Return errors with one for all kinds of value that a setting may have.
+
+    An error within a list tells more than that the setting is of no other kind.
+    """
     merged: dict[Any, Any] = {}
+    within = {place for each in errors for place in _unions(each) if not _is_of_kind(each, place)}
     for number, each in enumerate(errors):
-        *place, last = each["loc"] or ("",)
-        is_branch = each["type"] == _BRANCHES.get(last)
-        key = tuple(place) if is_branch else (*place, last, number)
-        expected = _WANTED[each["type"]] if is_branch else ""
-        if key in merged:
-            merged[key]["ctx"]["expected"] += f" or {expected}"
-        elif is_branch:
-            context = {"expected": expected}
-            merged[key] = {**each, "type": "literal_error", "loc": tuple(place), "ctx": context}
-        else:
-            merged[key] = each
+        place = _without_kinds(each)
+        if not _is_of_kind(each, each["loc"][:-1]):
+            merged[place, number] = {**each, "loc": place}
+        elif each["loc"][:-1] not in within:
+            expected = each.get("ctx", {}).get("expected") or _WANTED[each["type"]]
+            before = [merged[place]["ctx"]["expected"]] if place in merged else []
+            context = {"expected": " or ".join(dict.fromkeys([*before, expected]))}
+            merged[place] = {**each, "type": "literal_error", "loc": place, "ctx": context}
     return list(merged.values())
 
 
-_BRANCHES = {"str": "string_type", "int": "int_type", "float": "float_type", "bool": "bool_type"}
-"""The kind of error of each kind of value, by the name that pydantic adds to the setting's place
-where a setting may have several."""
+def _without_kinds(error: Any) -> tuple[str | int, ...]:
+    """Return the place of an error without the kinds of value; unknown settings have any name."""
+    place = error["loc"]
+    known = place[:-1] if error["type"] == "unexpected_keyword_argument" else place
+    return (*(part for part in known if not _is_branch(part)), *place[len(known) :])
+
+
+_BRANCH = re.compile(r"str|int|float|bool|(list|dict|literal)\[.*|[A-Z]\w*")
+
+
+def _is_branch(part: str | int) -> bool:
+    """Return True for the name of a kind of value, which pydantic adds to a setting's place."""
+    return _BRANCH.fullmatch(str(part)) is not None
+
+
+def _unions(error: Any) -> list[tuple[str | int, ...]]:
+    """Return the places on the way to an error that may have several kinds of value."""
+    place = error["loc"]
+    return [place[:k] for k, part in enumerate(place) if _is_branch(part)]
+
+
+def _is_of_kind(error: Any, place: tuple[str | int, ...]) -> bool:
+    """Return True if an error is that the value at a place is of another kind."""
+    is_there = len(error["loc"]) == len(place) + 1 and _is_branch(error["loc"][-1])
+    return is_there and error["type"] in _KINDS
+
+
+_KINDS = {
+    *("string_type", "int_type", "float_type", "bool_type", "list_type", "literal_error"),
+    *("dict_type", "dataclass_type", "dataclass_exact_type"),
+}
+"""The errors of pydantic for a value of another kind."""
 
 
 def _known_names(kind: Any, path: Sequence[str | int]) -> list[str]:

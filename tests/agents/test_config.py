@@ -50,6 +50,31 @@ def test_all_kinds_that_a_setting_may_have_are_in_one_message() -> None:
         Several(a=[4], b="x")  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"tuples": 5}, "tuples must be a string or a list, got 5"),
+        ({"tuples": [1]}, "tuples.0 must be a list, got 1"),
+        ({"tuples": [[1, "x"]]}, "tuples.0.1 must be an integer, got 'x'"),
+        ({"part": 5}, "part must be an object, got 5"),
+        ({"part": {"rate": 2}}, "part.rate must be <= 1, got 2"),
+        ({"word": 1.5}, "word must be 'one' or a list, got 1.5"),
+        ({"Tuples": 1}, "unknown setting 'Tuples', did you mean 'tuples'?"),
+    ],
+    ids=str,
+)
+def test_messages_have_no_words_of_pydantic(values: dict[str, Any], message: str) -> None:
+    @settings
+    class Several:
+        tuples: str | list[list[int]] = "4x6"
+        part: Inner | dict[str, Share] = field(default_factory=Inner)
+        word: Literal["one"] | list[Share] = "one"
+
+    with pytest.raises(ValueError) as error:
+        from_dict(values, Several)
+    assert str(error.value).startswith(message) and ";" not in str(error.value).split("known")[0]
+
+
 def test_a_missing_setting_is_named() -> None:
     @settings
     class Required:
