@@ -151,78 +151,59 @@ def difference(name: str, against: str) -> list[int]:
     return [round(score(name, depth) - score(against, depth), -3) for depth in depths]
 
 
-@pytest.mark.parametrize(
-    ("sentence", "better", "worse"),
-    [
-        ("(*restart*) is worth {} points greedily and {} by", "restart", "one stage"),
-        ("without restart are worth {} points greedily and {} by", "stages", "one stage"),
-        ("they lose {} points greedily and {} by", "restart", "stages, restart"),
-        ("with the carousel as well {} and {}.", "restart", "stages, carousel, restart"),
-        (
-            "score {} points less greedily and {} less by",
-            *("stages, carousel", "stages, carousel, within stages"),
-        ),
-        (
-            "score {} points less greedily, and {} less by",
-            *("stages, carousel", "late stages, carousel"),
-        ),
-        (
-            "the rate 0.1 loses {} points greedily and {} by",
-            *("one stage", "TD at the rate 0.1"),
-        ),
-        (
-            "8x6 instead of 4x6 tuples are worth {} points greedily and {} by",
-            "8x6, restart",
-            "restart",
-        ),
-        ("tuples are worth as much, {} and {}.", "8x6", "one stage"),
-        (
-            "network loses {} points greedily and {} by",
-            *("stages", "stages, games from positions of searches"),
-        ),
-        (
-            "(200,000 points from a 16384 on) lose {} points greedily and {} by",
-            *("stages", "stages, late ones optimistic"),
-        ),
-        ("nearly as much: {} and {} ", "4x6+5x4, restart", "restart"),
-        ("these small tuples lose {} and {},", "stages", "4x6+5x4, stages"),
-        ("in one stage {} and {};", "one stage", "4x6+5x4"),
-    ],
-)
-def test_the_ablations(page: str, sentence: str, better: str, worse: str) -> None:
-    gains = difference(better, worse)
-    assert min(gains) > 0
-    assert sentence.format(*(f"{gain:,}" for gain in gains)) in " ".join(page.split())
+def cell(name: str, against: str, depth: str) -> str:
+    """Return what a run scores more than another one, in thousands; in bold if significant."""
+    one, other = (last_row(each)[depth] for each in (name, against))
+    gain, half = one["mean"] - other["mean"], math.hypot(one["interval"], other["interval"])
+    text = f"{round(gain, -3):+,.0f}" if round(gain, -3) else "0"
+    return f"**{text}**" if abs(gain) > half else text
 
 
-def test_differences_of_ablations_that_are_not_significant(page: str) -> None:
+NAMES = [
+    "restart",
+    "stages",
+    "stages, carousel",
+    "stages, restart",
+    "stages, carousel, restart",
+    "late stages, carousel",
+    "stages by sets of tiles, carousel",
+    "stages, carousel, within stages",
+    "stages, late ones optimistic",
+    "stages, games from positions of searches",
+    "stages, games from made-up boards",
+    "8x6, restart",
+    "8x6",
+    "4x6+5x4, restart",
+    "4x6+5x4",
+    "4x6+5x4, stages",
+    "restart, downgraded from 16384",
+    "TD at the rate 0.1",
+    "lambda 0",
+    "forward",
+    "forward, delayed by 3 moves",
+    "rates of at least 0.02",
+    "forward, optimistic",
+]
+"""Runs of the ablations, in the order of the table."""
+
+
+def test_the_table_of_ablations_has_their_differences(page: str) -> None:
+    table = page[page.index("| change | against |") :].partition("\n\n")[0].splitlines()[2:]
+    assert {*NAMES, "one stage"} == {*ablations.RUNS} and len(table) == len(NAMES)
+    for line, name in zip(table, NAMES, strict=True):
+        _, against, *cells = (part.strip() for part in line.strip("|").split(" | "))
+        assert cells == [cell(name, against, depth) for depth in ("1-ply", "2-ply")]
+
+
+def test_shares_of_games_that_reach_a_tile(page: str) -> None:
     text = " ".join(page.split())
-    greedy, search = difference("stages, carousel", "stages")
-    assert f"{-greedy:,} points less greedily and {search:,} more by 2-ply search" in text
-    for sentence, name, against in (
-        (
-            "{} points more greedily and {} more by 2-ply search. No game made a 32768",
-            *("stages, games from made-up boards", "stages"),
-        ),
-        ("{} points more greedily and {} less by", "rates of at least 0.02", "one stage"),
-    ):
-        greedy, search = difference(name, against)
-        assert greedy > 0
-        assert sentence.format(f"{greedy:,}", f"{abs(search):,}") in text
-        for depth in ("1-ply", "2-ply"):
-            one, other = (last_row(each)[depth] for each in (name, against))
-            assert abs(one["mean"] - other["mean"]) < math.hypot(one["interval"], other["interval"])
-    gains = [difference(name, "one stage") for name in ("lambda 0", "forward", DELAYED)]
-    assert f"has {gains[0][0]:,} points more greedily and {gains[0][1]:,} more by" in text
-    assert f"forward TC(0) {-gains[1][0]:,} and {-gains[1][1]:,} less" in text
-    assert f"by three moves {-gains[2][0]:,} and {-gains[2][1]:,} less" in text
-    sets, tiles = "stages by sets of tiles, carousel", "late stages, carousel"
-    for depth in ("1-ply", "2-ply"):  # "score as much as"
-        one, other = (last_row(name)[depth] for name in (sets, tiles))
-        assert abs(one["mean"] - other["mean"]) < math.hypot(one["interval"], other["interval"])
-    optimistic = round(score("forward, optimistic", "1-ply"), -3)
-    less, _ = difference("forward", "forward, optimistic")
-    assert f"scores {optimistic:,} after 1e9 moves, {less:,} less" in text
+    searched, before = (
+        last_row(name)["1-ply"]["reached"]
+        for name in ("stages, games from positions of searches", "stages")
+    )
+    assert f"a 16384 in {searched['16384']:.0%} instead of {before['16384']:.0%} of" in text
+    downgraded = last_row("restart, downgraded from 16384")["1-ply"]["reached"]["32768"]
+    assert f"bring {downgraded:.1%} instead of none of the greedy games" in text
 
 
 def test_the_ablations_have_as_many_settings(page: str) -> None:
