@@ -24,14 +24,13 @@ import gymnasium as gym
 import numpy as np
 import tyro
 from daihinmin import watch
-from scipy import stats
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecMonitor
 
 import afterstate.envs  # noqa: F401 - registers the environment
 from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE, find_player, points_per_cycle
 from afterstate.agents.daihinmin.values import actor_net
 from afterstate.agents.daihinmin.values.actor_net import ActorAgent
-from afterstate.agents.training.evaluation import EVALUATION_SEED
+from afterstate.agents.training.evaluation import EVALUATION_SEED, half_interval, of_student
 from afterstate.envs.daihinmin.observation import CHANNELS
 from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.messages import named
@@ -72,10 +71,9 @@ def make_envs(n_envs: int, opponents: Sequence[Any], seed: int, settings: dict[s
 
 def evaluate(player: Player, n_games: int, against: Sequence[str]) -> dict[str, Any]:
     """Return the mean of points per 100 games and its 95% interval (Student's t over cycles)."""
-    n, half = n_games // GAMES_PER_CYCLE, None
+    n = n_games // GAMES_PER_CYCLE
     points = points_per_cycle(player, against, n, EVALUATION_SEED)
-    if n > 1:
-        half = round(float(stats.t.ppf(0.975, n - 1) * stats.sem(points)), 1)
+    half = round(of_student(half_interval(points), n), 1) if n > 1 else None
     mean = round(float(np.mean(points)), 1)
     return {"games": n * GAMES_PER_CYCLE, "mean": mean, "interval": half}
 
