@@ -21,6 +21,8 @@ from afterstate.envs.signals import sigterm_raises, uninterrupted
 from afterstate.leaderboard.machine import machine
 from benchmarks.experiments.quasi_greedy.settings import DEPTHS, Experiment, Measure, Run, Scale
 
+POINTS = 10
+"""Evaluations of a run, unless another number is given."""
 SAVE_SECONDS = 1800
 """Seconds of learning after which the learner is saved between evaluations."""
 
@@ -60,12 +62,17 @@ def make_plan(
             end, and those with published scores of it.
     """
     if search_shares is None:
-        anchors = [anchor for run in experiment.runs for anchor in run.published]
-        searched = [experiment.share(anchor) for anchor in anchors if "3-ply" in anchor.scores]
-        search_shares = [0.5, 1.0, *searched]
+        search_shares = default_search_shares(experiment)
     rounded = {round(share, 6) for share in search_shares}
     even = {round((i + 1) / points, 6) for i in range(points)}
     return Plan(scale, tuple(sorted(even | rounded)), tuple(sorted(rounded)), games)
+
+
+def default_search_shares(experiment: Experiment) -> set[float]:
+    """Return the shares of a run after which 3-ply search plays unless others are given."""
+    anchors = [anchor for run in experiment.runs for anchor in run.published]
+    searched = [experiment.share(anchor) for anchor in anchors if "3-ply" in anchor.scores]
+    return {round(share, 6) for share in (0.5, 1.0, *searched)}
 
 
 def key(experiment: Experiment, run: Run, seed: int, scale: Scale) -> Row:

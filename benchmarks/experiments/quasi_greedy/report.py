@@ -11,6 +11,7 @@ from typing import NamedTuple
 from afterstate.envs.json_files import Row
 from afterstate.text_tables import markdown
 from benchmarks.experiments.harness import Estimate, difference, over_runs, processors
+from benchmarks.experiments.quasi_greedy.playing import POINTS, default_search_shares
 from benchmarks.experiments.quasi_greedy.rows import Curves, Point, at
 from benchmarks.experiments.quasi_greedy.settings import (
     DEPTHS,
@@ -237,7 +238,8 @@ def _command(
     fewest, most = min(n_seeds.values()), max(n_seeds.values())
     command = (
         f"`python -m benchmarks.experiments.quasi_greedy.run {experiment.given} "
-        f"--{scale.axis} {short(scale.amount)} {_options_of_games(rows)} --repeats {fewest}`"
+        f"--{scale.axis} {short(scale.amount)} {_options_of_evaluations(experiment, rows)} "
+        f"--repeats {fewest}`"
     )
     if most == fewest:
         return command
@@ -253,10 +255,17 @@ def _n_games(rows: Sequence[Row]) -> dict[str, int]:
     return {measure: max(each) for measure, each in games.items() if each}
 
 
-def _options_of_games(rows: Sequence[Row]) -> str:
-    """Return the options of the command that has as many games."""
+def _options_of_evaluations(experiment: Experiment, rows: Sequence[Row]) -> str:
+    """Return the options of the command that has as many evaluations and games."""
+    shares = {row["share"] for row in rows}
+    points = max(n for n in range(1, 101) if shares >= {round((i + 1) / n, 6) for i in range(n)})
+    options = [] if points == POINTS else [f"--points {points}"]
     names = {"greedy": "--greedy-games", "3-ply": "--search-games"}
-    return " ".join(f"{names[measure]} {n}" for measure, n in _n_games(rows).items())
+    options += [f"{names[measure]} {n}" for measure, n in _n_games(rows).items()]
+    searched = {row["share"] for row in rows if "3-ply" in row}
+    if not searched <= default_search_shares(experiment):
+        options.append(f"--search-at {' '.join(f'{share:g}' for share in sorted(searched))}")
+    return " ".join(options)
 
 
 def _scores_table(experiment: Experiment, curves: Curves) -> str:

@@ -80,7 +80,7 @@ class Args(LearningArgs):
     """Names of the runs to play; by default all."""
     repeats: Count = 3
     """Number of seeds of each run: 1, 2, ..."""
-    points: Count = 10
+    points: Count = playing.POINTS
     """Evaluations of a run, at equal distances."""
     greedy_games: Count = 300
     """Greedy games of an evaluation."""

@@ -61,6 +61,31 @@ def games(mean: float, n_games: int = 5) -> dict[str, Any]:
     return {"n_games": n_games, "mean": mean, "interval": 10.0}
 
 
+@pytest.mark.parametrize(
+    ("points", "search_at", "options"),
+    [
+        (10, (0.5, 1.0), "--greedy-games 5 --search-games 2"),
+        (36, (0.5, 1.0), "--points 36 --greedy-games 5 --search-games 2"),
+        (10, (0.25, 1.0), "--greedy-games 5 --search-games 2 --search-at 0.25 1"),
+        (4, (), "--points 4 --greedy-games 5"),
+    ],
+)
+def test_the_command_of_a_page_repeats_its_evaluations(
+    points: int, search_at: tuple[float, ...], options: str
+) -> None:
+    experiment = tiny()
+    counts: dict[Measure, int] = {"greedy": 5, "3-ply": 2}
+    plan = playing.make_plan(experiment, SCALE, points, counts, search_at)
+    evaluated = [
+        row(
+            *(experiment, "greedy only", 1, share),
+            **{measure: games(1.0, n) for measure, n in plan.games_at(share).items()},
+        )
+        for share in plan.shares
+    ]
+    assert report._options_of_evaluations(experiment, evaluated) == options
+
+
 # Settings
 
 
