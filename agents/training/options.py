@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from afterstate.agents.config import Count, Positive, settings
+from afterstate.agents.config import Backend, Count, Jobs, Positive, settings
 from afterstate.agents.training.evaluation import Evaluation, evaluation_games
 from afterstate.envs.options import NAMED, Device, Folder
 
@@ -39,6 +39,16 @@ class Options:
     def has_end(self) -> bool:
         """True if the options say when the run stops."""
         return self.amount is not None or self.hours is not None
+
+
+@settings
+class ProcessOptions(Options):
+    """Options of a run whose games are played in several processes."""
+
+    jobs: Jobs = 1
+    """Processes that play; what is learned does not depend on it."""
+    backend: Backend = "local"
+    """Host of the processes: this machine (local), or a Ray cluster (ray)."""
 
 
 @settings

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from afterstate.agents.config import Backend, Count, Jobs, NamedPlayer, Positive, Whole, settings
+from afterstate.agents.config import Count, NamedPlayer, Positive, Whole, settings
 from afterstate.agents.training.folder import RunFolder
-from afterstate.agents.training.options import Options
+from afterstate.agents.training.options import ProcessOptions
 from afterstate.envs.options import File
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ RATE = 0.025
 
 
 @settings
-class PolicyOptions(Options):
+class PolicyOptions(ProcessOptions):
     """Options of a run of a play policy."""
 
     steps: Count | None = None
@@ -31,10 +31,6 @@ class PolicyOptions(Options):
     """Games of an evaluation, against four sample clients."""
     save_minutes: Positive = 1
     """Minutes from one save to the next."""
-    jobs: Jobs = 1
-    """Processes that play; the policy does not depend on it."""
-    backend: Backend = "local"
-    """Host of the processes: this machine (local), or a Ray cluster (ray)."""
 
     amount_name: ClassVar[str] = "steps"
 

@@ -9,9 +9,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
 from afterstate.agents.config import (
-    Backend,
     Count,
-    Jobs,
     NamedPlayer,
     Number,
     OpenShare,
@@ -22,7 +20,7 @@ from afterstate.agents.config import (
     settings,
 )
 from afterstate.agents.training.folder import RunFolder
-from afterstate.agents.training.options import Options
+from afterstate.agents.training.options import ProcessOptions
 from afterstate.envs.messages import named, shown
 from afterstate.envs.options import Device, FileName, Placeholder
 
@@ -62,7 +60,7 @@ class RankSettings:
 
 
 @settings
-class RankOptions(Options):
+class RankOptions(ProcessOptions):
     """Options of a run of a rank network."""
 
     generations: Count | None = None
@@ -73,10 +71,6 @@ class RankOptions(Options):
     """Generations from one evaluation to the next."""
     evaluate: Count = 2_000
     """Games of an evaluation, against four sample clients."""
-    jobs: Jobs = 1
-    """Processes that play."""
-    backend: Backend = "local"
-    """Host of the processes: this machine (local), or a Ray cluster (ray)."""
     device: Device = "cpu"
     """Device on which networks learn and play: cpu or cuda."""
 
