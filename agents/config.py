@@ -120,7 +120,7 @@ def settings(cls: type[T]) -> type[T]:
         try:
             original(self, *args, **kwargs)
         except ValidationError as error:
-            raise ValueError(one_line(error)) from None
+            raise ValueError(one_line(error, kwargs)) from None
 
     made.__init__ = checked
     return cast(type[T], made)
@@ -138,7 +138,7 @@ def checked(name: str, value: Any, kind: Any) -> Any:
     try:
         return TypeAdapter(kind, config=ConfigDict(strict=True)).validate_python(value)
     except ValidationError as error:
-        _, _, wanted = one_line(error).partition(" must be ")
+        _, _, wanted = one_line(error, value).partition(" must be ")
         raise ValueError(f"{name} must be {wanted}") from None
 
 
@@ -187,7 +187,7 @@ def _checked(values: Any, kind: type[T]) -> T:
     try:
         return TypeAdapter(kind).validate_json(json.dumps(_renamed(values)))
     except ValidationError as error:
-        raise ValueError(one_line(error, kind)) from None
+        raise ValueError(one_line(error, _renamed(values), kind)) from None
 
 
 def _renamed(value: Any) -> Any:
@@ -233,70 +233,74 @@ MAX_MESSAGES = 5
 """Errors of settings that a message has."""
 
 
-def one_line(error: ValidationError, kind: Any = None) -> str:
+def one_line(error: ValidationError, given: Any, kind: Any = None) -> str:
     """Return what is wrong in one line: `learner.rate must be <= 1, got 2.0`.
 
     Args:
         error: the error of pydantic.
+        given: the values that were checked.
         kind: the class of the settings, whose nearest name is suggested for an unknown one.
     """
-    errors = _without_branches(error.errors(include_url=False))
+    errors = _without_branches(error.errors(include_url=False), given)
     messages = list(dict.fromkeys(_message(each, kind) for each in errors[:MAX_MESSAGES]))
     more = len(errors) - MAX_MESSAGES
     return "; ".join(messages + [f"and {more} more errors"] * (more > 0))
 
 
-def _without_branches(errors: Sequence[Any]) -> list[Any]:
+_KINDS = {
+    *("string_type", "int_type", "float_type", "bool_type", "list_type", "tuple_type"),
+    *("dict_type", "dataclass_type", "dataclass_exact_type", "literal_error"),
+}
+"""The errors of pydantic for a value of another kind."""
+_BRANCH = re.compile(r"str|int|float|bool|(list|tuple|dict|literal)\[.*|[A-Z]\w*")
+"""Names of the kinds of value that a setting may have; pydantic adds them to its place."""
+
+
+def _without_branches(errors: Sequence[Any], given: Any) -> list[Any]:
     """Return errors with one for all kinds of value that a setting may have.
 
     An error within a list tells more than that the setting is of no other kind.
+
+    Args:
+        errors: of pydantic.
+        given: the values that were checked.
     """
+    placed = [(each, _branches(each["loc"], given)) for each in errors]
+    within = {
+        each["loc"][:k]
+        for each, branches in placed
+        for k in branches
+        if not _is_of_kind(each, branches) or k < branches[-1]
+    }
     merged: dict[Any, Any] = {}
-    within = {place for each in errors for place in _unions(each) if not _is_of_kind(each, place)}
-    for number, each in enumerate(errors):
-        place = _without_kinds(each)
-        if not _is_of_kind(each, each["loc"][:-1]):
+    for number, (each, branches) in enumerate(placed):
+        place = tuple(part for k, part in enumerate(each["loc"]) if k not in branches)
+        if not _is_of_kind(each, branches):
             merged[place, number] = {**each, "loc": place}
         elif each["loc"][:-1] not in within:
-            expected = each.get("ctx", {}).get("expected") or _WANTED[each["type"]]
-            before = [merged[place]["ctx"]["expected"]] if place in merged else []
-            context = {"expected": " or ".join(dict.fromkeys([*before, expected]))}
-            merged[place] = {**each, "type": "literal_error", "loc": place, "ctx": context}
+            new = {**each, "loc": place, "type": "literal_error", "kinds": {}}
+            kinds = merged.setdefault(place, new)["kinds"]
+            kinds[each.get("ctx", {}).get("expected") or _WANTED[each["type"]]] = True
+            merged[place]["ctx"] = {"expected": " or ".join(kinds)}
     return list(merged.values())
 
 
-def _without_kinds(error: Any) -> tuple[str | int, ...]:
-    """Return the place of an error without the kinds of value; unknown settings have any name."""
-    place = error["loc"]
-    known = place[:-1] if error["type"] == "unexpected_keyword_argument" else place
-    return (*(part for part in known if not _is_branch(part)), *place[len(known) :])
+def _is_of_kind(error: Any, branches: Sequence[int]) -> bool:
+    """Return True if an error is that a value is not of the kind that its place ends with."""
+    return len(error["loc"]) - 1 in branches and error["type"] in _KINDS
 
 
-_BRANCH = re.compile(r"str|int|float|bool|(list|dict|literal)\[.*|[A-Z]\w*")
-
-
-def _is_branch(part: str | int) -> bool:
-    """Return True for the name of a kind of value, which pydantic adds to a setting's place."""
-    return _BRANCH.fullmatch(str(part)) is not None
-
-
-def _unions(error: Any) -> list[tuple[str | int, ...]]:
-    """Return the places on the way to an error that may have several kinds of value."""
-    place = error["loc"]
-    return [place[:k] for k, part in enumerate(place) if _is_branch(part)]
-
-
-def _is_of_kind(error: Any, place: tuple[str | int, ...]) -> bool:
-    """Return True if an error is that the value at a place is of another kind."""
-    is_there = len(error["loc"]) == len(place) + 1 and _is_branch(error["loc"][-1])
-    return is_there and error["type"] in _KINDS
-
-
-_KINDS = {
-    *("string_type", "int_type", "float_type", "bool_type", "list_type", "literal_error"),
-    *("dict_type", "dataclass_type", "dataclass_exact_type"),
-}
-"""The errors of pydantic for a value of another kind."""
+def _branches(place: Sequence[str | int], given: Any) -> list[int]:
+    """Return where an error's place names a kind of value, and not a key of the given values."""
+    branches, value = [], given
+    for k, part in enumerate(place):
+        if isinstance(value, Mapping) and part in value:
+            value = value[part]
+        elif isinstance(value, (list, tuple)) and isinstance(part, int) and part < len(value):
+            value = value[part]
+        elif _BRANCH.fullmatch(str(part)):
+            branches.append(k)
+    return branches
 
 
 def _known_names(kind: Any, path: Sequence[str | int]) -> list[str]:

@@ -3,7 +3,8 @@
 numba looks at a kernel's own file alone. After an edit, or an upgrade of the package, a kernel from
 the cache would still have the old code of those that it calls in other files. Here the names of
 its cached files have a hash of its module and of all modules of the package that this one imports,
-directly or not. Files with another hash are removed, since they will not be read again.
+directly or not. Files with another hash are removed, since they will not be read again. This is so
+where the sources are files, and unless NUMBA_CACHE_LOCATOR_CLASSES names other places.
 """
 
 from __future__ import annotations
@@ -56,12 +57,12 @@ def _imports(module: str) -> tuple[bytes, frozenset[str]]:
 @cache
 def digest(module: str) -> str:
     """Return a hash of the sources of a module and of all that it imports of the package."""
-    found, left = set[str](), {module}
+    modules, left = set[str](), {module}
     while left:
-        found |= left
-        left = {name for each in left for name in _imports(each)[1]} - found
+        modules |= left
+        left = {name for each in left for name in _imports(each)[1]} - modules
     total = hashlib.sha256()
-    for name in sorted(found):
+    for name in sorted(modules):
         total.update(name.encode() + b"\0" + _imports(name)[0])
     return total.hexdigest()[:16]
 
@@ -81,7 +82,7 @@ class KernelLocator:
     @classmethod
     def from_function(cls, function: Callable[..., Any], file: str) -> Any:
         """Return the place that numba has for a kernel, with the hash in the names of files."""
-        if function.__module__.partition(".")[0] != PACKAGE:
+        if (function.__module__ or "").partition(".")[0] != PACKAGE:
             return None
         places = (other.from_function(function, file) for other in _LOCATORS if other is not cls)
         place = next((place for place in places if place is not None), None)

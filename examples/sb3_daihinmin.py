@@ -70,7 +70,10 @@ def make_envs(n_envs: int, opponents: Sequence[Any], seed: int, settings: dict[s
 
 
 def evaluate(player: Player, n_games: int, against: Sequence[str]) -> dict[str, Any]:
-    """Return the mean of points per 100 games and its 95% interval (Student's t over cycles)."""
+    """Return the mean of points per 100 games and its 95% interval over cycles.
+
+    The interval is Student's for up to 31 cycles, and normal for more.
+    """
     n = n_games // GAMES_PER_CYCLE
     points = points_per_cycle(player, against, n, EVALUATION_SEED)
     half = round(of_student(half_interval(points), n), 1) if n > 1 else None

@@ -1,7 +1,4 @@
-"""Before any test imports numba, its cache is set so that no edit of a kernel is missed.
-
-The shared checks say what differed, as the tests themselves do.
-"""
+"""Settings of all tests; the shared checks say what differed, as the tests themselves do."""
 
 import contextlib
 import importlib
@@ -12,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-import benchmarks  # noqa: F401
 
 pytest.register_assert_rewrite("tests.support")
 

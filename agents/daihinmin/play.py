@@ -13,7 +13,7 @@ from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, Options, give, is_l
 from afterstate.envs.daihinmin.views import view
 from afterstate.envs.messages import named, shown
 from afterstate.envs.options import is_factory
-from afterstate.envs.words import whole
+from afterstate.envs.words import check_seed, whole
 
 GAMES_PER_CYCLE = Options().class_reset_every
 """Games from one reset of the classes to the next, 100."""
@@ -119,7 +119,7 @@ def play_match(
 
 
 def _whole(name: str, number: Any) -> int:
-    """Return a number of games or cycles, or a seed, as an int.
+    """Return a number of games or cycles as an int.
 
     Raises:
         ValueError: it is not an integer >= 0.
@@ -145,7 +145,7 @@ def points_per_cycle(
         OSError, ValueError, ImportError: see `find_player` and `play_match`; or a wrong number of
             cycles.
     """
-    points, first = [], _whole("seed", seed)
+    points, first = [], check_seed(seed, optional=False) or 0
     for cycle_seed in range(first, first + _whole("n_cycles", n_cycles)):
         players = [player, *(find_player(name, cycle_seed) for name in opponents)]
         *_, match = play_match(players, GAMES_PER_CYCLE, cycle_seed)

@@ -103,7 +103,8 @@ def _here(calls: Iterable[Call], jobs: int, is_ordered: bool) -> Iterator[Any]:
     options: Any = {"return_as": kind, "pre_dispatch": jobs, "batch_size": 1}
     options |= {"initializer": _watch, "initargs": (os.getpid(),)}  # of each process
     with contextlib.ExitStack() as stack:
-        with blocked(signal.SIGINT):  # processes that are starting would print where they are
+        # Processes that are starting would print where they are.
+        with _blocked_in_processes() if jobs > 1 else contextlib.nullcontext():
             made = joblib.Parallel(jobs, **options)(joblib.delayed(each)() for each in calls)
             stack.callback(_close, made)
         try:
@@ -112,6 +113,14 @@ def _here(calls: Iterable[Call], jobs: int, is_ordered: bool) -> Iterator[Any]:
         except TerminatedWorkerError as error:
             message = "a process that makes calls was killed, such as for lack of memory"
             raise OSError(errno.EIO, message) from error
+
+
+def _blocked_in_processes() -> contextlib.AbstractContextManager[None]:
+    """Block Ctrl-C in the block, and in processes that joblib starts in it: see `_watch`."""
+    from joblib.externals.loky.backend import resource_tracker
+
+    resource_tracker.ensure_running()  # older versions unblock signals when they start it
+    return blocked(signal.SIGINT)
 
 
 def _close(made: Any) -> None:
@@ -145,8 +154,14 @@ class _Interrupted(NamedTuple):
     message: str
 
 
+_interrupted_early = False
+"""True in a process that was interrupted while it started."""
+
+
 def _try(call: Call) -> Any:
     """Make a call that may be interrupted."""
+    if _interrupted_early:
+        return _Interrupted("")
     try:
         return call()
     except KeyboardInterrupt as interrupt:
@@ -188,9 +203,14 @@ def _counted_interrupts() -> Iterator[list[int]]:
 
 
 def _watch(starter: int) -> None:
-    """End this process with the one that has started it; let Ctrl-C interrupt it from now on."""
+    """End this process with the one that has started it; let Ctrl-C interrupt it from now on.
+
+    One that came before interrupts no call: none of those that could save begins any more.
+    """
+    global _interrupted_early
     if hasattr(signal, "pthread_sigmask"):
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # one that came while it started
+        _interrupted_early = signal.SIGINT in signal.sigpending()
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         signal.signal(signal.SIGINT, before)
     threading.Thread(target=_end_with, args=(starter,), daemon=True).start()

@@ -67,12 +67,14 @@ def legal_plays(game: Game) -> list[int]:
         game: a game, or the view of this player.
 
     Raises:
-        ValueError: no record of a game, or a field out of its range.
+        ValueError: no record of a game, a field out of its range, or nobody is in turn.
     """
     from afterstate.envs.daihinmin.records.validity import check_fields
 
-    legal = np.empty(N_PLAYS, np.int64)
-    n_legal = write_legal(check_fields(game), legal)
+    record, legal = check_fields(game), np.empty(N_PLAYS, np.int64)
+    if record["turn"] < 0:
+        raise ValueError("game must have a player in turn, got one that is over or has not begun")
+    n_legal = write_legal(record, legal)
     return [int(play) for play in legal[:n_legal]]
 
 

@@ -60,6 +60,10 @@ def test_all_kinds_that_a_setting_may_have_are_in_one_message() -> None:
         ({"part": {"rate": 2}}, "part.rate must be <= 1, got 2"),
         ({"word": 1.5}, "word must be 'one' or a list, got 1.5"),
         ({"Tuples": 1}, "unknown setting 'Tuples', did you mean 'tuples'?"),
+        ({"named": {"BaseCNN": {"rate": 2}}}, "named.BaseCNN.rate must be <= 1, got 2"),
+        ({"named": {"str": 3}}, "named.str must be an object, got 3"),
+        ({"several": 1.5}, "several must be an integer or a list, got 1.5"),
+        ({"pair": [1, 0.5, 2]}, "pair.2 must be <= 1, got 2"),
     ],
     ids=str,
 )
@@ -69,6 +73,9 @@ def test_messages_have_no_words_of_pydantic(values: dict[str, Any], message: str
         tuples: str | list[list[int]] = "4x6"
         part: Inner | dict[str, Share] = field(default_factory=Inner)
         word: Literal["one"] | list[Share] = "one"
+        named: dict[str, Inner] = field(default_factory=dict)
+        several: int | list[int] | list[str] = 1
+        pair: str | tuple[Share, ...] = ""
 
     with pytest.raises(ValueError) as error:
         from_dict(values, Several)

@@ -79,6 +79,14 @@ def test_the_hash_is_of_all_modules_that_a_module_imports() -> None:
     assert not any("daihinmin" in name or name == "afterstate.envs" for name in imported)
 
 
+def test_kernels_of_no_module_are_cached_as_before() -> None:
+    def kernel(n: int) -> int:
+        return n
+
+    kernel.__module__ = None  # type: ignore[assignment]
+    assert kernel_cache.KernelLocator.from_function(kernel, __file__) is None
+
+
 @pytest.fixture
 def copied(tmp_path: Path) -> Path:
     """Return a folder with a copy of the package and two more modules, `outer` and `inner`."""

@@ -20,7 +20,6 @@ import sys
 from functools import partial
 from pathlib import Path
 
-import benchmarks  # noqa: F401 - kernels are cached by the state of the sources
 from tests.soak.harness import Fault, Job, Soak, Times, interruptible, run
 from tests.soak.playing import Leaderboard, PlayLog
 from tests.soak.serving import Server

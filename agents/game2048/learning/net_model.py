@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn.functional import mse_loss
 
 from afterstate.agents import files, nets
-from afterstate.agents.config import current_names
+from afterstate.agents.config import current_names, given_or_default
 from afterstate.agents.game2048.search.softmax_tree import Values
 from afterstate.agents.game2048.values.planes import planes
 from afterstate.agents.game2048.values.value_net import ValueNetAgent, load, network, scale_of
@@ -36,7 +36,7 @@ class NetModel:
     def __init__(
         self, network: nn.Module, fitting: Fitting | None = None, value_scale: float = 1_000.0
     ) -> None:
-        self._fitting, self._scale = fitting or Fitting(), value_scale
+        self._fitting, self._scale = given_or_default(fitting, Fitting, "fitting"), value_scale
         self._fitter = new_fitter(network, mse_loss, self._fitting, planes)
         self._player = ValueNetAgent(
             self._fitter.played, value_scale=value_scale, bf16=self._fitting.bf16

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from numba import boolean, float64, int8, int64, njit, uint64
 from pydantic import Field
 
-from afterstate.agents.config import Count, Number, Seconds, Whole, settings
+from afterstate.agents.config import Count, Number, Seconds, Whole, given_or_default, settings
 from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.kernels import INLINED, KERNEL, count_zeros
 from afterstate.agents.game2048.search.placements import (
@@ -368,9 +368,7 @@ class AlphaBetaAgent(Agent):
     """
 
     def __init__(self, settings: AlphaBetaSettings | None = None) -> None:
-        if not isinstance(settings, (AlphaBetaSettings, type(None))):
-            raise ValueError(f"settings must be AlphaBetaSettings(...), got {shown(settings)}")
-        self.settings = settings or AlphaBetaSettings()
+        self.settings = given_or_default(settings, AlphaBetaSettings)
         self._heuristic = heuristic(self.settings, self.settings.compared)
 
     def search(self, board: Any) -> SearchResult:

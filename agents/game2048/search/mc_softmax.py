@@ -27,6 +27,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from afterstate.agents.config import given_or_default
 from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.search import softmax_search, softmax_tree
 from afterstate.agents.game2048.search.softmax_search import (
@@ -116,7 +117,8 @@ class MCSoftmaxAgent(Agent):
     ) -> None:
         if isinstance(network, Network):
             check_network(network)
-        self._network, self._settings = network, settings or MCSoftmaxSettings()
+        self._network = network
+        self._settings = given_or_default(settings, MCSoftmaxSettings)
         self.size = network.size[0], network.size[1]
         self._spare: list[Trees] = []  # the trees of the last search, while no search uses them
 

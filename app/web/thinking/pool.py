@@ -229,9 +229,9 @@ class Thinking:
         os.environ["NUMPY_MADVISE_HUGEPAGE"] = "0"  # halves the memory of sparse tables
         os.environ["OMP_NUM_THREADS"] = "1"  # of torch
         _context.set_forkserver_preload(["afterstate.web.thinking.preload"])
-        with blocked(signal.SIGINT):  # it ends with this process
-            forkserver.ensure_running()
         try:
+            with blocked(signal.SIGINT):  # it ends with this process
+                forkserver.ensure_running()
             self._idle.append(await self._new())
         except Exception:
             LOGGER.exception("the default players cannot be loaded")

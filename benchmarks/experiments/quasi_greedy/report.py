@@ -258,7 +258,8 @@ def _n_games(rows: Sequence[Row]) -> dict[str, int]:
 def _options_of_evaluations(experiment: Experiment, rows: Sequence[Row]) -> str:
     """Return the options of the command that has as many evaluations and games."""
     shares = {row["share"] for row in rows}
-    points = max(n for n in range(1, 101) if shares >= {round((i + 1) / n, 6) for i in range(n)})
+    fitting = (n for n in range(1, 101) if shares >= {round((i + 1) / n, 6) for i in range(n)})
+    points = max(fitting, default=POINTS)
     options = [] if points == POINTS else [f"--points {points}"]
     names = {"greedy": "--greedy-games", "3-ply": "--search-games"}
     options += [f"{names[measure]} {n}" for measure, n in _n_games(rows).items()]

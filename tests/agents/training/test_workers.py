@@ -112,6 +112,39 @@ def test_processes_that_are_interrupted_while_they_start_print_nothing(
     assert errors == "interrupted\n"
 
 
+SAVED = """
+import sys, time
+from functools import partial
+from afterstate.agents.training.workers import Workers
+
+if __name__ == "__main__":
+    try:
+        list(Workers(2).as_they_end((partial(time.sleep, 60) for _ in range(4)), save=True))
+    except KeyboardInterrupt:
+        sys.exit("no call was made")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="this system has no /proc")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=str)
+def test_calls_that_could_save_do_not_begin_after_an_interrupt(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    (tmp_path / "saved.py").write_text(SAVED)
+    options: dict[str, Any] = {"start_new_session": True, "text": True, "stderr": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "saved.py"], cwd=tmp_path, **options) as starter:
+        children = Path(f"/proc/{starter.pid}/task/{starter.pid}/children")
+        while len(children.read_text().split()) < 4:  # two track resources
+            assert starter.poll() is None
+        if number == signal.SIGINT:
+            os.killpg(starter.pid, number)  # as a terminal does
+        else:
+            starter.send_signal(number)
+        _, errors = starter.communicate(timeout=40)
+    assert errors == "interrupted: other processes are saving\nno call was made\n"
+
+
 SAVING = """
 import os, sys, time
 from functools import partial
