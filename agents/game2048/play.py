@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from afterstate.envs.game2048 import batch
-from afterstate.envs.game2048.games import RNG, SCORE
+from afterstate.envs.game2048.games import RNG, SCORE, START_TILES, new_games
 from afterstate.envs.game2048.rules import size_of, table
 from afterstate.envs.messages import listed, named, shown
 from afterstate.envs.words import Words, as_array, seed_word, whole
@@ -70,9 +70,9 @@ def play(
         raise ValueError(f"size must be the player's, {own}, got {shown(size)}")
     seeds = _seeds(n_games, seed)
     moves = table(rows, cols)
-    games = np.zeros((8, n_games), np.uint64)
+    games = new_games(n_games)
     games[RNG] = [seed_word(each) for each in seeds]
-    batch.start_all(games, np.ones(n_games, np.bool_), 2, rows, cols)
+    batch.start_all(games, np.ones(n_games, np.bool_), START_TILES, rows, cols)
     n_moves = np.zeros(n_games, np.int64)
     finish = getattr(player, "finish", None) if watch is None else None
     if finish is not None:
@@ -89,7 +89,8 @@ def play(
         actions = _legal_actions(player, part, boards)
         if watch is not None:
             watch(running, boards, actions)
-        batch.play_all(part, actions, np.zeros(running.size, np.bool_), 2, moves, rows, cols)
+        none = np.zeros(running.size, np.bool_)
+        batch.play_all(part, actions, none, START_TILES, moves, rows, cols)
         games[:, running] = part
         n_moves[running] += 1
         running = running[batch.masks(part).any(axis=1)]

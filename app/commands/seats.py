@@ -113,9 +113,11 @@ def move_2048(player: Any, board: Cells) -> int:
 def move_once(player: Any) -> None:
     """Let a player move, so that all that its moves need is compiled."""
     if hasattr(player, "act"):
+        from afterstate.envs.game2048.games import new_games
+
         player.act(np.array([1], np.uint64))  # a tile 2 in the corner of a board of any size
         if hasattr(player, "finish"):
-            player.finish(np.zeros((8, 1), np.uint64))  # a game without a move
+            player.finish(new_games(1))  # a game without a move
         return
     from afterstate.agents.daihinmin.play import play_match
 

@@ -36,6 +36,7 @@ from afterstate.agents.game2048.values.ntuple_network import Network
 from afterstate.envs import json_files
 from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.rules import N_PLAYERS
+from afterstate.envs.game2048.games import new_games
 from afterstate.envs.json_files import Row
 from afterstate.envs.messages import listed, shown
 from afterstate.leaderboard.machine import machine
@@ -389,7 +390,7 @@ def play_games(entry: Entry, played: Sequence[int]) -> list[Row]:
     player = make(entry, 0)
     player.act(np.array([0x1100], np.uint64))  # loads the kernels before timing starts
     if hasattr(player, "finish") and not _hidden(player):
-        player.finish(np.zeros((8, 1), np.uint64))  # a game without a move
+        player.finish(new_games(1))  # a game without a move
     if not is_seeded(entry):
         return _play_2048(player, played)
     return [row for seed in played for row in _play_2048(make(entry, seed), [seed])]

@@ -61,9 +61,9 @@ def positions(net: Network, n: int, score: int, seed: int) -> list[Words]:
     def starts() -> Iterator[Words]:
         search = new_search(CUTOFF, TABLE_BITS)
         for i in count(seed):
-            game = np.zeros((games.N_WORDS, 1), np.uint64)
+            game = games.new_games(1)
             game[games.RNG] = seed_word(i)
-            batch.start_all(game, np.ones(1, np.bool_), 2, *net.size)
+            batch.start_all(game, np.ones(1, np.bool_), games.START_TILES, *net.size)
             play_to(net, search, 2, game, score)
             if game[games.SCORE, 0] >= score:
                 yield game

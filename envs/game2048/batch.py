@@ -16,8 +16,6 @@ from afterstate.envs.game2048.games import (
     AFTER,
     BOARD,
     EXCESS,
-    EXPONENT_BIT,
-    EXPONENTS,
     FLAGS,
     ILLEGAL_BIT,
     LEGAL,
@@ -28,6 +26,7 @@ from afterstate.envs.game2048.games import (
     are_games,
     fits,
     illegal_flags,
+    max_tile,
     next_flags,
     pack,
     play,
@@ -55,7 +54,7 @@ Flags = npt.NDArray[np.bool_]
 Bits = npt.NDArray[np.int8]
 
 _0, _1, _4, _32 = (np.uint64(n) for n in (0, 1, 4, 32))
-_EXPONENT, _ILLEGAL = np.uint64(EXPONENT_BIT), np.uint64(ILLEGAL_BIT)
+_ILLEGAL = np.uint64(ILLEGAL_BIT)
 _MASK = np.uint64(0x0101_0101)
 
 
@@ -191,6 +190,13 @@ def read_into(games: Words, at: int, cells: Cells) -> None:
     _unpack_all(games[at], games[at + 1], cells)
 
 
+@njit("void(uint64[::1], int64[::1])", cache=True)
+def _write_max_tiles(flags: Words, tiles: Numbers) -> None:
+    """Write the largest tiles, given the `FLAGS` words."""
+    for i in range(flags.size):
+        tiles[i] = max_tile(flags[i])
+
+
 @njit(cache=True)
 def read_infos(
     games: Words,
@@ -216,9 +222,7 @@ def read_infos(
         words[i] = np.uint32(games[FLAGS, i])
     for i in range(games.shape[1]):
         scores[i] = np.int64(games[SCORE, i])
-    for i in range(games.shape[1]):
-        largest = np.int64(games[FLAGS, i] >> _EXPONENT & EXPONENTS)
-        max_tiles[i] = (1 << largest) & ~1  # no tile is 0
+    _write_max_tiles(games[FLAGS], max_tiles)
     for i in range(games.shape[1]):
         legal[i] = games[FLAGS, i] & LEGAL != 0
 
@@ -346,8 +350,8 @@ def max_tiles(games: Words) -> Numbers:
         ValueError: no such games.
     """
     _check(games)
-    exponents: Numbers = (games[FLAGS] >> _EXPONENT & EXPONENTS).astype(np.int64)
-    tiles: Numbers = (1 << exponents) & ~1
+    tiles = np.empty(games.shape[1], np.int64)
+    _write_max_tiles(np.ascontiguousarray(games[FLAGS]), tiles)
     return tiles
 
 

@@ -17,7 +17,6 @@ from afterstate.envs.game2048 import batch, games
 from afterstate.envs.game2048.games import (
     AFTER,
     BOARD,
-    EXPONENT_BIT,
     FLAGS,
     ILLEGAL_BIT,
     LEGAL_BIT,
@@ -26,6 +25,7 @@ from afterstate.envs.game2048.games import (
     REWARD,
     RNG,
     SCORE,
+    START_TILES,
 )
 from afterstate.envs.game2048.rules import (
     MAX_EXPONENT,
@@ -70,9 +70,8 @@ def _status(flags: int) -> Status:
 def _status_of(flags: int) -> Status:
     """Return the meaning of the other bits of `FLAGS`, which have some hundred values."""
     mask = np.array([flags >> 8 * action & 1 for action in range(4)], np.int8)
-    exponent = flags >> EXPONENT_BIT
-    max_tile = 1 << exponent if exponent else 0
-    return Status(mask, bool(flags >> LEGAL_BIT & 1), bool(flags >> OVER_BIT & 1), max_tile)
+    legal, over = bool(flags >> LEGAL_BIT & 1), bool(flags >> OVER_BIT & 1)
+    return Status(mask, legal, over, games.max_tile(flags))
 
 
 class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
@@ -125,7 +124,7 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
         size: tuple[int, int] = (4, 4),
         observation: str = "exponents",
         illegal: str = "noop",
-        start_tiles: int = 2,
+        start_tiles: int = START_TILES,
         render_mode: str | None = None,
         illegal_limit: int | None = 1000,
     ) -> None:
@@ -137,7 +136,7 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
         self.observation_space = observation_space(observation, rows, cols)
         self.action_space = spaces.Discrete(4)
         self._table = table(rows, cols)
-        self._game = np.zeros((8, 1), np.uint64)
+        self._game = games.new_games(1)
         self._generator: np.random.Generator | None = None  # has drawn the random state
         self._started = False
         self._window = self._new_window()

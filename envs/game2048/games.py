@@ -42,10 +42,12 @@ from afterstate.envs.game2048.rules import (
     spawn_cell,
 )
 from afterstate.envs.messages import shown
-from afterstate.envs.words import Word, Words
+from afterstate.envs.words import Word, Words, whole
 
 N_WORDS = 8
 """Number of words of a game."""
+START_TILES = 2
+"""Number of tiles at the start of a game, unless an environment has another number."""
 BOARD, EXCESS, AFTER, AFTER_EXCESS, RNG, SCORE, REWARD, FLAGS = range(N_WORDS)
 
 LEGAL_BIT, OVER_BIT, EXPONENT_BIT, ILLEGAL_BIT = 32, 40, 48, 53
@@ -125,6 +127,13 @@ def _exponent(board: Word, excess: Word, cell: int) -> Word:
 def largest_exponent(board: Word, excess: Word) -> Word:
     """Return the largest exponent of a board and excess, which is 0 below nibbles of 15."""
     return np.uint64(largest(board) + largest(excess))
+
+
+@njit("int64(uint64)", cache=True, forceinline=True)
+def max_tile(flags: Word) -> int:
+    """Return the largest tile, 0 on an empty board, given the `FLAGS` word."""
+    exponent = np.int64(np.uint64(flags) >> _EXPONENT & EXPONENTS)
+    return (1 << exponent) & ~1
 
 
 @njit("void(uint64, uint64, uint8[:, ::1])", cache=True)
@@ -249,6 +258,18 @@ def step(games: Words, action: int, table: Words, boards: Cells) -> None:
     play(games, 0, action, table, boards.shape[1], boards.shape[2])
     unpack(games[AFTER, 0], games[AFTER_EXCESS, 0], boards[0])
     unpack(games[BOARD, 0], games[EXCESS, 0], boards[1])
+
+
+def new_games(n: int) -> Words:
+    """Return `n` games `uint64[8, n]` whose words are all 0, to be started.
+
+    Raises:
+        ValueError: not an integer >= 0.
+    """
+    number = whole(n)
+    if number is None or number < 0:
+        raise ValueError(f"n must be an integer >= 0, got {shown(n)}")
+    return np.zeros((N_WORDS, number), np.uint64)
 
 
 def are_games(games: Any) -> bool:

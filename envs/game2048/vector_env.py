@@ -35,7 +35,7 @@ from afterstate.envs.game2048.env import (
     observation_space,
     observe,
 )
-from afterstate.envs.game2048.games import BOARD, MAX_ILLEGAL, RNG, SCORE
+from afterstate.envs.game2048.games import BOARD, MAX_ILLEGAL, RNG, SCORE, START_TILES, new_games
 from afterstate.envs.game2048.rules import Cells, table
 from afterstate.envs.words import (
     Word,
@@ -89,7 +89,7 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         size: tuple[int, int] = (4, 4),
         observation: str = "exponents",
         illegal: str = "noop",
-        start_tiles: int = 2,
+        start_tiles: int = START_TILES,
         render_mode: str | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         max_episode_steps: int | None = None,
@@ -114,7 +114,7 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._table = table(rows, cols)
-        self._games = np.zeros((8, num_envs), np.uint64)
+        self._games = new_games(num_envs)
         self._elapsed = np.zeros(num_envs, np.int64)
         self._over = np.zeros(num_envs, np.bool_)  # games that ended with the last step
         self._every = np.ones(num_envs, np.bool_)

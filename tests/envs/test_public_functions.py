@@ -27,7 +27,7 @@ WRONG: list[Any] = [
     *(np.array([None]), np.datetime64("2020-01-01"), np.zeros(2, [("turn", "i8")])),
 ]
 _BOARD, _WORD = [[1, 0], [2, 3]], 0x10021
-_GAMES = np.zeros((8, 1), np.uint64)
+_GAMES = games.new_games(1)
 _GAME = match.new_match(5)
 match.begin(_GAME)
 _VIEW = views.view(_GAME, int(_GAME["turn"]))
@@ -46,6 +46,7 @@ VALID: dict[Callable[..., Any], dict[str, Any]] = {
     rules.check_cells: {"cells": _BOARD},
     rules.from_text: {"text": "2 _"},
     rules.to_text: {"board": _WORD, **_SIZE},
+    games.new_games: {"n": 1},
     games.are_games: {"games": _GAMES},
     games.check_records: {"games": _GAMES},
     games.outcomes: {"after": np.array(_BOARD, np.uint8)},

@@ -53,7 +53,15 @@ from afterstate.agents.game2048.search.softmax_tree import Trees, Values
 from afterstate.agents.game2048.values.ntuple_network import Indices
 from afterstate.agents.training.run import Diverged
 from afterstate.envs.game2048 import batch
-from afterstate.envs.game2048.games import BOARD, EXCESS, RNG, SCORE, refresh_flags
+from afterstate.envs.game2048.games import (
+    BOARD,
+    EXCESS,
+    RNG,
+    SCORE,
+    START_TILES,
+    new_games,
+    refresh_flags,
+)
 from afterstate.envs.game2048.rules import symmetries, table
 from afterstate.envs.signals import uninterrupted
 from afterstate.envs.words import Words, draw_word, next_random
@@ -152,10 +160,10 @@ class SearchValueLearner:
         # The search with an N-tuple network is compiled.
         self._agent = MCSoftmaxAgent(getattr(model, "network", model), self.search)
         n = self.settings.games
-        self._games = np.zeros((8, n), np.uint64)
+        self._games = new_games(n)
         rng = np.random.default_rng(seed or 0)
         self._games[RNG] = [draw_word(rng) for _ in range(n)]
-        batch.start_all(self._games, np.ones(n, np.bool_), 2, *self.size)
+        batch.start_all(self._games, np.ones(n, np.bool_), START_TILES, *self.size)
         self._afters = np.zeros(n, np.uint64)  # before the boards; 0 for new games
         self._lengths = np.zeros(n, np.int64)
         self._loss = np.zeros(2)
@@ -281,7 +289,7 @@ class SearchValueLearner:
         games, (rows, cols) = self._games, self.size
         tiles = batch.max_tiles(games[:, over])
         ended = np.stack((games[SCORE, over].astype(np.int64), self._lengths[over], tiles), 1)
-        batch.play_all(games, actions, over, 2, table(rows, cols), rows, cols)
+        batch.play_all(games, actions, over, START_TILES, table(rows, cols), rows, cols)
         if self.settings.turn:
             self._rng, bits = (np.uint64(each) for each in next_random(self._rng))
             _turn(games, bits, rows, cols)

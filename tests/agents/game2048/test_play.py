@@ -15,7 +15,7 @@ from afterstate.agents.game2048.play import play, size_of_player
 from afterstate.agents.game2048.simple import RandomAgent
 from afterstate.agents.game2048.values.ntuple import NTupleAgent
 from afterstate.agents.game2048.values.ntuple_network import network
-from afterstate.envs.game2048.games import BOARD, EXCESS, SCORE, refresh_flags
+from afterstate.envs.game2048.games import BOARD, EXCESS, SCORE, new_games, refresh_flags
 from afterstate.envs.game2048.rules import from_text, words
 
 Boards = npt.NDArray[np.uint64]
@@ -206,7 +206,7 @@ def test_a_player_that_finishes_games_plays_them_as_it_would_board_by_board(
 
 def test_a_network_player_finishes_games_up_to_a_65536_tile() -> None:
     """From there on a board word does not hold the game: the next boards are downgraded."""
-    games = np.zeros((8, 2), np.uint64)
+    games = new_games(2)
     games[BOARD, 0] = from_text("32768 32768 2 4 / 4 2 4 2 / 2 4 2 4 / 4 2 4 2")
     games[BOARD, 1] = from_text("2 4 2 4 / 4 2 4 2 / 2 4 2 4 / 4 2 4 2")
     for i in range(2):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from afterstate.envs.game2048 import batch, games
-from afterstate.envs.game2048.games import AFTER, BOARD, EXCESS, FLAGS, RNG
+from afterstate.envs.game2048.games import AFTER, BOARD, EXCESS, FLAGS, RNG, new_games
 from afterstate.envs.game2048.rules import table
 from afterstate.envs.words import Words
 from tests.support.rules_checks import by_size
@@ -92,7 +92,7 @@ def test_only_boards_of_all_games_are_put(boards: Any) -> None:
     with pytest.raises(
         ValueError, match=r"one for each game|must be uint8\[B, rows, cols\], got float64"
     ):
-        batch.put(np.zeros((8, 1), np.uint64), boards)
+        batch.put(new_games(1), boards)
 
 
 @pytest.mark.parametrize(
@@ -104,4 +104,4 @@ def test_other_arrays_than_games_are_refused(games: Any) -> None:
     with pytest.raises(ValueError, match=r"games must be uint64\[8, B\]"):
         batch.put(games, np.zeros((3, 4, 4), np.uint8))
     with pytest.raises(ValueError, match=r"at must be one of 0, 2, got 7"):
-        batch.read(np.zeros((8, 1), np.uint64), 7, 4, 4)
+        batch.read(new_games(1), 7, 4, 4)

@@ -57,7 +57,7 @@ def _two_words(board: oracle.Board) -> tuple[int, int]:
 
 def started(rows: int, cols: int, rng: int, n_tiles: int = 2) -> tuple[Words, NaiveGame]:
     """Return a game and its naive twin."""
-    game = np.zeros((8, 1), np.uint64)
+    game = games.new_games(1)
     game[RNG, 0] = rng
     games.start(game, 0, n_tiles, rows, cols)
     board, advanced = oracle.start(rows, cols, n_tiles, rng)
@@ -278,7 +278,7 @@ def test_boards_and_masks_are_read_back(rows: int, cols: int) -> None:
 
 
 def test_reading_no_games_returns_no_boards() -> None:
-    none = np.zeros((8, 0), np.uint64)
+    none = games.new_games(0)
     assert batch.read(none, BOARD, 4, 4).shape == (0, 4, 4)
     assert batch.read(none, BOARD, 2, 3).shape == (0, 2, 3)
     assert batch.masks(none).shape == (0, 4)
@@ -301,7 +301,7 @@ def record(seed: int) -> dict[str, int | list[str]]:
 
     A step is the action, its reward and the board after it.
     """
-    game = np.zeros((8, 1), np.uint64)
+    game = games.new_games(1)
     game[RNG, 0] = seed_word(seed)
     games.start(game, 0, 2, 4, 4)
     steps = [f"start {int(game[BOARD, 0]):#018x}"]

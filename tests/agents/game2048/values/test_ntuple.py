@@ -26,6 +26,7 @@ from afterstate.agents.game2048.values.ntuple_network import (
     Network4x6,
     network,
 )
+from afterstate.envs.game2048.games import new_games
 from afterstate.envs.game2048.rules import afterstates, from_text, symmetries, table
 from tests.oracles import game2048 as oracle
 from tests.oracles.ntuple import NaiveNetwork, entry, index, symmetric_boards
@@ -436,7 +437,7 @@ def test_a_network_with_weights_that_are_not_finite_is_refused(value: float) -> 
 @pytest.mark.parametrize("player", ["ntuple", "expectimax"])
 def test_games_of_another_form_are_not_played_on(player: str) -> None:
     made: Any = agents.make(player, tuples=[[0, 1], [4, 5]])
-    whole = np.zeros((8, 6), np.uint64)
+    whole = new_games(6)
     for wrong in (whole[:1], whole.astype(np.int64), whole[:, ::2], whole[0], whole.tolist()):
         with pytest.raises(ValueError, match="records must be an array"):
             made.finish(wrong)
