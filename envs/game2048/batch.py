@@ -239,7 +239,7 @@ def _end_all(
     terminated: Flags,
     truncated: Flags,
 ) -> int:
-    """Write rewards and ends after a step; return how many games are over then."""
+    """Write rewards and ends after a step; return the number of games that are over then."""
     ends = OVER | (LEGAL if illegal_ends else _0)
     for i in range(games.shape[1]):
         ended = (games[FLAGS, i] ^ LEGAL) & ends != 0
@@ -280,7 +280,10 @@ def step_all(
     max_tiles: Numbers,
     legal: Flags,
 ) -> int:
-    """Play one action of every game, or restart it if it is over; return how many are over then.
+    """Play one action of every game, or restart it if it is over.
+
+    Results are arrays of their own and not fields of records, since numba takes microseconds to
+    find the types of a record at each call.
 
     Args:
         games: `uint64[8, B]`, changed in place.
@@ -301,6 +304,9 @@ def step_all(
         scores: as in `read_infos`.
         max_tiles: as in `read_infos`.
         legal: as in `read_infos`.
+
+    Returns:
+        The number of games that are over after the step.
     """
     play_all(games, actions, over, n_tiles, table, boards.shape[1], boards.shape[2])
     limits = limit, illegal_ends, illegal_limit

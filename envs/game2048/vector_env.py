@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -45,6 +45,15 @@ from afterstate.envs.words import (
     draw_word,
     seed_word,
 )
+
+
+class _Limits(NamedTuple):
+    """The settings of a step: see `batch.step_all`."""
+
+    max_steps: int
+    illegal_ends: bool
+    max_illegal: int
+    start_tiles: int
 
 
 class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.NDArray[Any]]):
@@ -105,8 +114,8 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         self.autoreset_mode = check_autoreset_mode(autoreset_mode)
         self.max_episode_steps = max_episode_steps
         self.illegal_limit = check_illegal_limit(illegal_limit)
-        most_illegal = self.illegal_limit or MAX_ILLEGAL + 1
-        self._settings = limit, illegal == "terminate", most_illegal, int(start_tiles)
+        max_illegal = self.illegal_limit or MAX_ILLEGAL + 1
+        self._limits = _Limits(limit, illegal == "terminate", max_illegal, int(start_tiles))
         self._shape = num_envs, rows, cols
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
         self.single_observation_space = observation_space(observation, rows, cols)
@@ -171,12 +180,28 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
             ResetNeeded: before the first reset, or if a game is over and autoreset is disabled.
         """
         moves = self._check_actions(actions)
-        n, infos = self.num_envs, self._empty_infos()
+        n, limits, infos = self.num_envs, self._limits, self._empty_infos()
         rewards, terminated, truncated = np.empty(n), np.empty(n, np.bool_), np.empty(n, np.bool_)
         boards = np.empty(self._shape, np.uint8)
-        outputs = rewards, terminated, truncated, boards, *infos.values()
         n_over = batch.step_all(
-            self._games, moves, self._elapsed, self._over, *self._settings, self._table, *outputs
+            self._games,
+            moves,
+            self._elapsed,
+            self._over,
+            limits.max_steps,
+            limits.illegal_ends,
+            limits.max_illegal,
+            limits.start_tiles,
+            self._table,
+            rewards,
+            terminated,
+            truncated,
+            boards,
+            infos["action_mask"],
+            infos["afterstate"],
+            infos["score"],
+            infos["max_tile"],
+            infos["legal"],
         )
         observations = self._observation(boards)
         infos |= dict.fromkeys(self._mask_keys, self._every.copy())
@@ -292,7 +317,7 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         self._elapsed[over] = 0
         boards = batch.read(self._games, BOARD, *self.size)
         observations[over] = self._observation(boards[over])
-        batch.read_infos(self._games, *(infos[key] for key in self.info_keys))
+        self._read_infos(infos)
         return final
 
     def _observe(self) -> npt.NDArray[Any]:
@@ -306,8 +331,19 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
     def _infos(self) -> Infos:
         """Return the infos of all games, without their masks."""
         infos = self._empty_infos()
-        batch.read_infos(self._games, *infos.values())
+        self._read_infos(infos)
         return infos
+
+    def _read_infos(self, infos: Infos) -> None:
+        """Write the infos of all games into their arrays."""
+        batch.read_infos(
+            self._games,
+            infos["action_mask"],
+            infos["afterstate"],
+            infos["score"],
+            infos["max_tile"],
+            infos["legal"],
+        )
 
     def _empty_infos(self) -> Infos:
         """Return arrays for the infos of all games."""
