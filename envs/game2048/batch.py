@@ -72,7 +72,7 @@ def _play_special(
     actions: Numbers,
     restart: Flags,
     n_tiles: int,
-    table: Words,
+    move_table: Words,
     rows: int,
     cols: int,
 ) -> Flags:
@@ -83,36 +83,36 @@ def _play_special(
         if restart[i]:
             start(games, i, n_tiles, rows, cols)
         elif special[i]:
-            play(games, i, actions[i], table, rows, cols)
+            play(games, i, actions[i], move_table, rows, cols)
     return special
 
 
 @njit(cache=True)
 def _move(
-    boards: Words, actions: Numbers, skip: Flags, table: Words, afters: Words, rewards: Words
+    boards: Words, actions: Numbers, skip: Flags, move_table: Words, afters: Words, rewards: Words
 ) -> None:
     """Write the afterstates and rewards; an illegal action gives the board and 0."""
     for i in range(boards.size):
         if not skip[i]:
-            afters[i], reward = move(boards[i], actions[i], table)
+            afters[i], reward = move(boards[i], actions[i], move_table)
             rewards[i] = np.uint64(reward)
 
 
 @njit(cache=True)
-def _spawn(afters: Words, skip: Flags, field: Word, boards: Words, rngs: Words) -> None:
+def _spawn(afters: Words, skip: Flags, board_field: Word, boards: Words, rngs: Words) -> None:
     """Add a tile after every legal move, which has an afterstate other than the board."""
     for i in range(boards.size):
         played = (not skip[i]) & (afters[i] != boards[i])
-        board, rng = spawn(afters[i], rngs[i], field)
+        board, rng = spawn(afters[i], rngs[i], board_field)
         boards[i] = board if played else boards[i]
         rngs[i] = rng if played else rngs[i]
 
 
 @njit(cache=True)
-def _flag(boards: Words, afters: Words, skip: Flags, field: Word, flags: Words) -> None:
+def _flag(boards: Words, afters: Words, skip: Flags, board_field: Word, flags: Words) -> None:
     """Write the flags after moves and tiles; an illegal action is only counted."""
     for i in range(boards.size):
-        played = next_flags(flags[i], boards[i], field)
+        played = next_flags(flags[i], boards[i], board_field)
         new = played if afters[i] != boards[i] else illegal_flags(flags[i])
         flags[i] = flags[i] if skip[i] else new
 
@@ -130,14 +130,14 @@ def play_all(
     actions: Numbers,
     restart: Flags,
     n_tiles: int,
-    table: Words,
+    move_table: Words,
     rows: int,
     cols: int,
 ) -> None:
     """Play one action of every game, as `games.play` does, or start it where `restart` is set."""
-    special = _play_special(games, actions, restart, n_tiles, table, rows, cols)
+    special = _play_special(games, actions, restart, n_tiles, move_table, rows, cols)
     cells = field(rows, cols)
-    _move(games[BOARD], actions, special, table, games[AFTER], games[REWARD])
+    _move(games[BOARD], actions, special, move_table, games[AFTER], games[REWARD])
     _spawn(games[AFTER], special, cells, games[BOARD], games[RNG])
     _flag(games[BOARD], games[AFTER], special, cells, games[FLAGS])
     _score(games[REWARD], special, games[SCORE])
@@ -200,29 +200,29 @@ def _write_max_tiles(flags: Words, tiles: Numbers) -> None:
 @njit(cache=True)
 def read_infos(
     games: Words,
-    masks: Bits,
+    action_masks: Bits,
     afters: Cells,
     scores: Numbers,
-    max_tiles: Numbers,
+    largest_tiles: Numbers,
     legal: Flags,
 ) -> None:
     """Write the infos of all games.
 
     Args:
         games: `uint64[8, B]`.
-        masks: gets the legal moves, `[B, 4]` of zeros and ones.
+        action_masks: gets the legal moves, `[B, 4]` of zeros and ones.
         afters: gets the afterstates of the last actions, exponents `[B, rows, cols]`.
         scores: gets the scores.
-        max_tiles: gets the largest tiles.
+        largest_tiles: gets the largest tiles.
         legal: gets whether the last action was legal.
     """
     read_into(games, AFTER, afters)
-    words = masks.reshape(-1).view(np.uint32)
+    mask_words = action_masks.reshape(-1).view(np.uint32)
     for i in range(games.shape[1]):
-        words[i] = np.uint32(games[FLAGS, i])
+        mask_words[i] = np.uint32(games[FLAGS, i])
     for i in range(games.shape[1]):
         scores[i] = np.int64(games[SCORE, i])
-    _write_max_tiles(games[FLAGS], max_tiles)
+    _write_max_tiles(games[FLAGS], largest_tiles)
     for i in range(games.shape[1]):
         legal[i] = games[FLAGS, i] & LEGAL != 0
 
@@ -269,15 +269,15 @@ def step_all(
     illegal_ends: bool,
     illegal_limit: int,
     n_tiles: int,
-    table: Words,
+    move_table: Words,
     rewards: Reals,
     terminated: Flags,
     truncated: Flags,
     boards: Cells,
-    masks: Bits,
+    action_masks: Bits,
     afters: Cells,
     scores: Numbers,
-    max_tiles: Numbers,
+    largest_tiles: Numbers,
     legal: Flags,
 ) -> int:
     """Play one action of every game, or restart it if it is over.
@@ -294,25 +294,25 @@ def step_all(
         illegal_ends: True if an illegal action ends the game.
         illegal_limit: illegal actions in a row after which a game is truncated.
         n_tiles: tiles at the start.
-        table: the move table.
+        move_table: the move table.
         rewards: get the rewards, `[B]`.
         terminated: gets whether each game has ended.
         truncated: gets whether each game has reached a limit.
         boards: get the exponents, `[B, rows, cols]`.
-        masks: as in `read_infos`.
+        action_masks: as in `read_infos`.
         afters: as in `read_infos`.
         scores: as in `read_infos`.
-        max_tiles: as in `read_infos`.
+        largest_tiles: as in `read_infos`.
         legal: as in `read_infos`.
 
     Returns:
         The number of games that are over after the step.
     """
-    play_all(games, actions, over, n_tiles, table, boards.shape[1], boards.shape[2])
+    play_all(games, actions, over, n_tiles, move_table, boards.shape[1], boards.shape[2])
     limits = limit, illegal_ends, illegal_limit
     n_over = _end_all(games, elapsed, over, *limits, rewards, terminated, truncated)
     read_into(games, BOARD, boards)
-    read_infos(games, masks, afters, scores, max_tiles, legal)
+    read_infos(games, action_masks, afters, scores, largest_tiles, legal)
     return n_over
 
 
@@ -373,13 +373,13 @@ def masks(games: Words) -> Bits:
 
 
 @njit(cache=True)
-def _slide_all(games: Words, table: Words, cells: Cells, rewards: Reals) -> None:
+def _slide_all(games: Words, move_table: Words, cells: Cells, rewards: Reals) -> None:
     """Write the four afterstates of every game, `[B, 4, rows, cols]`, and their rewards."""
     n, rows, cols = games.shape[1], cells.shape[2], cells.shape[3]
     afters = np.zeros((2, 4 * n), np.uint64)
     for i in range(n):
         if fits(games[BOARD, i]):
-            boards, gains = slides(games[BOARD, i], table)
+            boards, gains = slides(games[BOARD, i], move_table)
             for action in range(4):
                 rewards[i, action] = gains[action]
                 afters[0, 4 * i + action] = boards[action]

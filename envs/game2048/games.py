@@ -72,7 +72,7 @@ def _flags(moves: int, exponent: Word) -> Word:
 
 
 @njit("uint64(uint64, uint64, uint64)", cache=True)
-def next_flags(flags: Word, board: Word, field: Word) -> Word:
+def next_flags(flags: Word, board: Word, board_field: Word) -> Word:
     """Return the `FLAGS` word after a legal action, given the one before and the next board.
 
     No tile grows by more than one exponent, so the largest one is compared with one number only.
@@ -80,7 +80,7 @@ def next_flags(flags: Word, board: Word, field: Word) -> Word:
     exponent = np.uint64(flags) >> _EXPONENT & EXPONENTS
     larger = (exponent + np.uint64(1)) * LOW_BITS
     exponent += np.uint64(occupied(np.uint64(board) ^ larger) != LOW_BITS)
-    return _flags(legal(board, field), exponent)
+    return _flags(legal(board, board_field), exponent)
 
 
 @njit("uint64(uint64)", cache=True)
@@ -97,22 +97,22 @@ def fits(board: Word) -> bool:
 
 
 @njit("void(uint64[:, ::1], int64, uint64, int64, uint64)", cache=True, forceinline=True)
-def _play_on(games: Words, i: int, after: Word, reward: int, field: Word) -> None:
+def _play_on(games: Words, i: int, after: Word, reward: int, board_field: Word) -> None:
     """Play a legal action of a game without a 15, but for its flags."""
     games[AFTER, i] = after
-    games[BOARD, i], games[RNG, i] = spawn(after, games[RNG, i], field)
+    games[BOARD, i], games[RNG, i] = spawn(after, games[RNG, i], board_field)
     games[REWARD, i] = np.uint64(reward)
     games[SCORE, i] += np.uint64(reward)
 
 
 @njit("boolean(uint64[:, ::1], int64, int64, uint64[::1], uint64)", cache=True)
-def _play_word(games: Words, i: int, action: int, table: Words, field: Word) -> bool:
+def _play_word(games: Words, i: int, action: int, move_table: Words, board_field: Word) -> bool:
     """Play an action of a game without a 15; return False, without a change, if it is illegal."""
-    after, reward = move(games[BOARD, i], action, table)
+    after, reward = move(games[BOARD, i], action, move_table)
     if after == games[BOARD, i]:
         return False
-    _play_on(games, i, after, reward, field)
-    games[FLAGS, i] = next_flags(games[FLAGS, i], games[BOARD, i], field)
+    _play_on(games, i, after, reward, board_field)
+    games[FLAGS, i] = next_flags(games[FLAGS, i], games[BOARD, i], board_field)
     return True
 
 
@@ -165,14 +165,14 @@ def _slide_cells(cells: Cells, action: int, rows: int, cols: int) -> int:
     line = np.empty(length, np.uint8)
     reward = 0
     for n in range(n_lines):
-        first, step = across * n, along
+        first, stride = across * n, along
         if action == 1 or action == 2:  # right and down slide toward the last cell
-            first, step = first + along * (length - 1), -along
+            first, stride = first + along * (length - 1), -along
         for i in range(length):
-            line[i] = cells[first + step * i]
+            line[i] = cells[first + stride * i]
         reward += slide(line, MAX_EXPONENT)
         for i in range(length):
-            cells[first + step * i] = line[i]
+            cells[first + stride * i] = line[i]
     return reward
 
 
@@ -209,14 +209,14 @@ def _play_cells(games: Words, i: int, action: int, rows: int, cols: int) -> bool
 
 
 @njit("void(uint64[:, ::1], int64, int64, uint64[::1], int64, int64)", cache=True)
-def play(games: Words, i: int, action: int, table: Words, rows: int, cols: int) -> None:
+def play(games: Words, i: int, action: int, move_table: Words, rows: int, cols: int) -> None:
     """Play one action of game `i`: move, reward, tile.
 
     An illegal action gives reward 0, is counted and makes the board its own afterstate; it changes
     nothing else.
     """
     if fits(games[BOARD, i]):
-        played = _play_word(games, i, action, table, field(rows, cols))
+        played = _play_word(games, i, action, move_table, field(rows, cols))
     else:
         played = _play_cells(games, i, action, rows, cols)
     if not played:
@@ -253,9 +253,9 @@ def start(games: Words, i: int, n_tiles: int, rows: int, cols: int) -> None:
 
 
 @njit(cache=True)
-def step(games: Words, action: int, table: Words, boards: Cells) -> None:
+def step(games: Words, action: int, move_table: Words, boards: Cells) -> None:
     """Play game 0 and write its afterstate and its board into `boards[2, rows, cols]`."""
-    play(games, 0, action, table, boards.shape[1], boards.shape[2])
+    play(games, 0, action, move_table, boards.shape[1], boards.shape[2])
     unpack(games[AFTER, 0], games[AFTER_EXCESS, 0], boards[0])
     unpack(games[BOARD, 0], games[EXCESS, 0], boards[1])
 

@@ -226,9 +226,9 @@ def occupied(board: Word) -> Word:
 
 
 @njit("int64(uint64)", cache=True)
-def count_cells(cells: Word) -> int:
+def count_cells(bits: Word) -> int:
     """Return the number of cells (up to 15) of a word that has only lowest bits of cells."""
-    return int(np.uint64(cells) * LOW_BITS >> np.uint64(60))
+    return int(np.uint64(bits) * LOW_BITS >> np.uint64(60))
 
 
 @njit("int64(uint64)", cache=True)
@@ -241,11 +241,11 @@ def largest(board: Word) -> int:
     10
     """
     board = np.uint64(board)
-    exponent, cells = 0, LOW_BITS
+    exponent, candidates = 0, LOW_BITS
     for bit in range(3, -1, -1):
-        with_bit = board >> np.uint64(bit) & cells
+        with_bit = board >> np.uint64(bit) & candidates
         if with_bit != 0:
-            cells = with_bit
+            candidates = with_bit
             exponent |= 1 << bit
     return exponent
 
@@ -280,7 +280,7 @@ def downgrade(board: Word, top: int) -> Word:
 
 
 @njit("Tuple((uint64, int64))(uint64, int64, uint64[::1])", cache=True)
-def move(board: Word, action: int, table: Words) -> tuple[Word, int]:
+def move(board: Word, action: int, move_table: Words) -> tuple[Word, int]:
     """Return the afterstate of a move and its reward; for an illegal move the board and 0.
 
     >>> after, reward = move(from_text("2 2 2 _"), RIGHT, table(1, 4))
@@ -289,27 +289,27 @@ def move(board: Word, action: int, table: Words) -> tuple[Word, int]:
     """
     board = np.uint64(board)
     vertical = ~action & 1  # no branches: actions are too random for branch prediction
-    first = np.uint64(vertical * (table.size - 65_536))
+    first = np.uint64(vertical * (move_table.size - 65_536))
     side = np.uint64((action ^ action >> 1) & 1) << _4
     turn = _0 - np.uint64(vertical)
     lines = board ^ ((board ^ transpose(board)) & turn)
     after, reward = _0, _0
     for i in range(4):
         shift = np.uint64(16 * i)
-        entry = table[first + (lines >> shift & _ROW)]
+        entry = move_table[first + (lines >> shift & _ROW)]
         after |= (entry >> side & _ROW) << shift
         reward += entry >> _32
     return after ^ ((after ^ transpose(after)) & turn), int(reward)
 
 
 @njit("Tuple((uint64, uint64, int64))(uint64, uint64[::1], uint64)", cache=True)
-def _both_ways(lines: Word, table: Words, first: Word) -> tuple[Word, Word, int]:
+def _both_ways(lines: Word, move_table: Words, first: Word) -> tuple[Word, Word, int]:
     """Slide all four rows of `lines` both ways by the entries from `first` on."""
     lines, first = np.uint64(lines), np.uint64(first)  # numba tests signed indices for a sign
     toward_first, toward_last, reward = _0, _0, _0
     for i in range(4):
         shift = np.uint64(16 * i)
-        entry = table[first + (lines >> shift & _ROW)]
+        entry = move_table[first + (lines >> shift & _ROW)]
         toward_first |= (entry & _ROW) << shift
         toward_last |= (entry >> _16 & _ROW) << shift
         reward += entry >> _32
@@ -317,27 +317,28 @@ def _both_ways(lines: Word, table: Words, first: Word) -> tuple[Word, Word, int]
 
 
 @njit("Tuple((UniTuple(uint64, 4), UniTuple(int64, 4)))(uint64, uint64[::1])", cache=True)
-def afterstates(board: Word, table: Words) -> tuple[tuple[Word, ...], tuple[int, ...]]:
+def afterstates(board: Word, move_table: Words) -> tuple[tuple[Word, ...], tuple[int, ...]]:
     """Return the afterstates of up, right, down and left, and their rewards.
 
     A move is illegal exactly if its afterstate equals the board.
     """
-    left, right, horizontal = _both_ways(board, table, _0)
-    up, down, vertical = _both_ways(transpose(board), table, np.uint64(table.size - 65_536))
+    left, right, horizontal = _both_ways(board, move_table, _0)
+    columns = np.uint64(move_table.size - 65_536)
+    up, down, vertical = _both_ways(transpose(board), move_table, columns)
     boards = (transpose(up), right, transpose(down), left)
     return boards, (vertical, horizontal, vertical, horizontal)
 
 
 @njit("int64(uint64, uint64, uint64)", cache=True)
-def legal_beyond(board: Word, excess: Word, field: Word) -> int:
+def legal_beyond(board: Word, excess: Word, board_field: Word) -> int:
     """Return the legal moves of a board whose exponents above 15 are split over two words.
 
     The nibbles of `board` stop at 15 and those of `excess` hold the rest: see `legal`.
     """
-    board, excess, field = np.uint64(board), np.uint64(excess), np.uint64(field)
+    board, excess, board_field = np.uint64(board), np.uint64(excess), np.uint64(board_field)
     tiles = occupied(board)
-    side_by_side = field & field >> _4 & np.uint64(0x0111_0111_0111_0111)
-    one_above_other = field & field >> _16
+    side_by_side = board_field & board_field >> _4 & np.uint64(0x0111_0111_0111_0111)
+    one_above_other = board_field & board_field >> _16
     differ = occupied(board ^ board >> _4 | excess ^ excess >> _4)
     equal = tiles & ~differ & side_by_side
     right = equal | (tiles & ~(tiles >> _4) & side_by_side)
@@ -351,19 +352,19 @@ def legal_beyond(board: Word, excess: Word, field: Word) -> int:
 
 
 @njit("int64(uint64, uint64)", cache=True)
-def legal(board: Word, field: Word) -> int:
+def legal(board: Word, board_field: Word) -> int:
     """Return the legal moves as four bits: bit `a` is set if action `a` changes the board.
 
     A line moves toward its first cell if some tile has a gap before it, toward its last cell if
     some tile has a gap after it, and both ways if two neighbors are equal.
     """
-    return legal_beyond(board, _0, field)
+    return legal_beyond(board, _0, board_field)
 
 
 @njit("boolean(uint64, uint64)", cache=True)
-def is_over(board: Word, field: Word) -> bool:
+def is_over(board: Word, board_field: Word) -> bool:
     """Return True if no move is legal."""
-    return legal(board, field) == 0
+    return legal(board, board_field) == 0
 
 
 @njit("UniTuple(uint64, 2)(uint64, uint64)", cache=True)
@@ -386,14 +387,14 @@ def spawn_cell(empty: Word, rng: Word) -> tuple[Word, Word]:
 
 
 @njit("UniTuple(uint64, 2)(uint64, uint64, uint64)", cache=True)
-def spawn(board: Word, rng: Word, field: Word) -> tuple[Word, Word]:
-    """Add a tile to an empty cell of `field`; return the board and the advanced random state.
+def spawn(board: Word, rng: Word, board_field: Word) -> tuple[Word, Word]:
+    """Add a tile to an empty cell of `board_field`; return the board and the advanced state.
 
     A 2 comes with probability 0.9, a 4 with 0.1; every empty cell is equally likely. A full board
     is returned unchanged.
     """
     board = np.uint64(board)
-    tile, rng = spawn_cell(np.uint64(field) & ~occupied(board), rng)
+    tile, rng = spawn_cell(np.uint64(board_field) & ~occupied(board), rng)
     return board | tile, rng
 
 
@@ -412,9 +413,9 @@ def _missing(exponents: Cells) -> int:
 
 
 @njit(cache=True)
-def _pack(boards: Cells, words: Words) -> None:
+def _pack(boards: Cells, packed: Words) -> None:
     """Pack boards into words; downgrade those with an exponent above 15. Changes `boards`."""
-    for i in range(len(words)):
+    for i in range(len(packed)):
         word, fits = _0, False
         while not fits:
             word, fits = _0, True
@@ -425,10 +426,10 @@ def _pack(boards: Cells, words: Words) -> None:
                     fits = fits and (exponent <= 15 or missing == 0)
                     word |= np.uint64(min(exponent, 15)) << np.uint64(4 * (4 * row + col))
                     boards[i, row, col] -= np.uint8(missing > 0 and exponent > missing)
-        words[i] = word
+        packed[i] = word
 
 
-def words(cells: Any) -> Words:
+def words(exponents: Any) -> Words:
     """Return the board words of exponents: `[..., rows, cols]` to `uint64[...]`.
 
     A board with a tile above 32768 does not fit and is *downgraded* (Guei, Chen and Wu 2021): all
@@ -442,25 +443,25 @@ def words(cells: Any) -> Words:
     Raises:
         ValueError: not exponents in 0..17 on at most 4x4 cells.
     """
-    exponents = check_cells(cells)
-    shape = exponents.shape
+    boards = check_cells(exponents)
+    shape = boards.shape
     result: Words = np.empty(shape[:-2], np.uint64)
-    _pack(exponents.reshape(-1, *shape[-2:]).copy(), result.reshape(-1))
+    _pack(boards.reshape(-1, *shape[-2:]).copy(), result.reshape(-1))
     return result if result.ndim else result[()]
 
 
-def cells(words: Any, rows: int = 4, cols: int = 4) -> Cells:
+def cells(boards: Any, rows: int = 4, cols: int = 4) -> Cells:
     """Return the exponents of board words: `uint64[...]` to `uint8[..., rows, cols]`.
 
     Raises:
         ValueError: not words, a wrong size, or a tile outside the board's `rows` and `cols`.
     """
-    boards = check_words(words, rows, cols)
+    array = check_words(boards, rows, cols)
     shifts = np.arange(0, 64, 4, dtype=np.uint64).reshape(4, 4)[:rows, :cols]
-    return (boards[..., None, None] >> shifts & np.uint64(15)).astype(np.uint8)
+    return (array[..., None, None] >> shifts & np.uint64(15)).astype(np.uint8)
 
 
-def check_words(words: Any, rows: int, cols: int) -> Words:
+def check_words(boards: Any, rows: int, cols: int) -> Words:
     """Return board words as `uint64[...]`, a copy of a read-only array, which kernels do not take.
 
     Raises:
@@ -468,21 +469,21 @@ def check_words(words: Any, rows: int, cols: int) -> Words:
             which `words` converts to a board word.
     """
     rows, cols = check_size(rows, cols)
-    boards = words if isinstance(words, np.ndarray) else as_array(words, object)
-    if boards.dtype == object:
-        numbers = [whole(word) for word in boards.ravel()]  # numpy would make floats of large ones
+    array = boards if isinstance(boards, np.ndarray) else as_array(boards, object)
+    if array.dtype == object:
+        numbers = [whole(word) for word in array.ravel()]  # numpy would make floats of large ones
         fits = all(number is not None and 0 <= number < 1 << 64 for number in numbers)
     else:
-        is_wide = boards.dtype.kind in "iu" and boards.dtype.itemsize == 8
-        fits = is_wide and not (boards.dtype.kind == "i" and (boards < 0).any())
+        is_wide = array.dtype.kind in "iu" and array.dtype.itemsize == 8
+        fits = is_wide and not (array.dtype.kind == "i" and (array < 0).any())
     if not fits:
-        raise ValueError(f"a board word must be an integer in 0..2**64 - 1, got {shown(words)}")
-    boards = np.require(boards, np.uint64, ["C", "W"])
-    if boards.shape[-2:] == (rows, cols) and boards.any() and (boards <= MAX_EXPONENT).all():
+        raise ValueError(f"a board word must be an integer in 0..2**64 - 1, got {shown(boards)}")
+    array = np.require(array, np.uint64, ["C", "W"])
+    if array.shape[-2:] == (rows, cols) and array.any() and (array <= MAX_EXPONENT).all():
         raise ValueError("boards must be board words, got exponents: see `rules.words`")
-    if (boards & np.uint64(~(15 * field(rows, cols)) & (1 << 64) - 1)).any():
+    if (array & np.uint64(~(15 * field(rows, cols)) & (1 << 64) - 1)).any():
         raise ValueError(f"a board must have no tiles outside its {rows} rows and {cols} columns")
-    return boards
+    return array
 
 
 def check_tile(tile: Any) -> int:
@@ -500,17 +501,16 @@ def check_word(board: Any, rows: int, cols: int) -> np.uint64:
     return np.uint64(array)
 
 
-def check_cells(cells: Any) -> Cells:
+def check_cells(exponents: Any) -> Cells:
     """Return exponents as a contiguous `uint8[..., rows, cols]`.
 
     Raises:
         ValueError: not integers in 0..17, or not boards of at most 4x4 cells.
     """
-    array = as_array(cells)
+    array = as_array(exponents)
     if array.ndim < 2:
-        raise ValueError(
-            f"a board must be exponents [rows, cols] in rows of equal length, got {shown(cells)}"
-        )
+        expected = "exponents [rows, cols] in rows of equal length"
+        raise ValueError(f"a board must be {expected}, got {shown(exponents)}")
     check_size(*array.shape[-2:])
     if array.dtype.kind not in "iu":
         raise ValueError(f"exponents must be integers (0 = empty, 11 = 2048), got {array.dtype}")
