@@ -362,6 +362,6 @@ def test_learners_learn_by_any_settings_that_are_not_refused(values: Any) -> Non
         learner = NTupleLearner(network([[0, 1], [4, 5]]), NTupleSettings(**values), 1)
     except REFUSED:
         return
-    learner.play(200)
+    learner.learn(200)
     assert learner.n_moves >= 200
     assert np.isfinite(learner.network.weights).all()

@@ -248,8 +248,8 @@ class MoveLearner(Protocol):
     seconds: float
     """Wall-clock time of play and learning, in seconds."""
 
-    def play(self, n_moves: float) -> Games:
-        """Learn from about this many more moves, and return the games that ended."""
+    def learn(self, n_moves: float) -> Games:
+        """Learn from about this many more moves, and return the games that ended meanwhile."""
 
     def save(self, path: str | Path) -> None:
         """Write the checkpoint to a file."""
@@ -302,7 +302,7 @@ class MoveTraining:
 
     def advance(self, amount: int) -> None:
         """Learn from about this many more moves."""
-        self._recent.append(self.learner.play(amount))
+        self._recent.append(self.learner.learn(amount))
         while sum(len(batch.scores) for batch in self._recent[1:]) >= N_RECENT:
             del self._recent[0]
         self._marks.append((self.learner.seconds, self.learner.n_moves))

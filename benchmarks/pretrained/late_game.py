@@ -22,7 +22,7 @@ from tqdm import trange
 
 from afterstate.agents.config import Count, settings
 from afterstate.agents.game2048.learning.run_settings import MAX_MOVES
-from afterstate.agents.game2048.learning.self_play import Play, play_path
+from afterstate.agents.game2048.learning.self_play import PlaySettings, play_path
 from afterstate.agents.game2048.learning.td import new_path
 from afterstate.agents.game2048.search.expectimax import CUTOFF, TABLE_BITS
 from afterstate.agents.game2048.search.expectimax_search import new_search
@@ -63,13 +63,24 @@ def expected_and_scored(
         from there on, `float64[N]`; NaN where the game has ended before.
     """
     path, cells = new_path(MAX_MOVES), field(*net.size)
-    play = Play(
-        True, 0, -1, 0.0, 0.0, 0.0, 0, depth, carousel=False, turns=0, within_stage=False, jump=0.0
+    settings = PlaySettings(
+        backward=True,
+        delay=0,
+        restart=-1,
+        good=0.0,
+        epsilon=0.0,
+        search_share=0.0,
+        search_from=0,
+        search_depth=depth,
+        carousel=False,
+        turns=0,
+        within_stage=False,
+        jump=0.0,
     )
     search = new_search(CUTOFF, TABLE_BITS) if depth > 1 else None
     board, rng = spawn(*spawn(np.uint64(0), np.uint64(seed_word(seed)), cells), cells)
     first = np.uint64(board), np.uint64(rng)  # kernels return words as integers
-    n = play_path(net, play, search, depth > 1, *first, path, 0)[0]
+    n = play_path(net, settings, search, depth > 1, *first, path, 0)[0]
     rewards = path.rewards[:n]
     left = rewards[::-1].cumsum()[::-1]
     at = np.searchsorted(left[0] - left, scores)

@@ -41,7 +41,7 @@ def run(
     points = []
     start = time.process_time()
     while learner.n_moves < n_moves:
-        games: Games = learner.play(min(every, n_moves - learner.n_moves))
+        games: Games = learner.learn(min(every, n_moves - learner.n_moves))
         scores = (scores + games.scores.tolist())[-1_000:]
         point = {
             "moves": learner.n_moves,

@@ -153,7 +153,7 @@ def table_rows(n_moves: int) -> Iterator[Row]:
     learner, seconds = NTupleLearner(seed=1), 0.0
     for point in range(1, N_POINTS + 1):
         start = time.perf_counter()
-        learner.play(max(1, n_moves * point // N_POINTS - learner.n_moves))
+        learner.learn(max(1, n_moves * point // N_POINTS - learner.n_moves))
         seconds += time.perf_counter() - start
         result = summary(play(NTupleAgent(learner.network), N_GAMES, seed=EVALUATION_SEED))
         scores = {"mean": result["mean"], "interval": result["interval"], "games": N_GAMES}

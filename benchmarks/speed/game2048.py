@@ -171,7 +171,7 @@ def start_learner(tuples: str, seed: int, threads: int = 1, **settings: Any) -> 
 
     def steps(n: int) -> int:
         before = learner.n_moves
-        learner.play(n)
+        learner.learn(n)
         return learner.n_moves - before
 
     return steps
@@ -245,7 +245,7 @@ MAKE_LEARNER = """
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
 learner = NTupleLearner(seed=1)
 """
-FIRST_GAME = "learner.play(1)"
+FIRST_GAME = "learner.learn(1)"
 
 FIRSTS: dict[str, tuple[str, str]] = {
     "step of gym.make": ("", FIRST_STEP),
@@ -324,7 +324,7 @@ def measure(rounds: int) -> list[Figure]:
     figures = start_up(rounds)
     figures += environments(rounds)
     trained = NTupleLearner(seed=1)
-    trained.play(PLAYING_MOVES)
+    trained.learn(PLAYING_MOVES)
     figures += values(rounds, trained.network)
     figures += players(rounds, trained)
     pretrained = load(PRETRAINED)

@@ -153,7 +153,7 @@ def learning_values(games: int, device: str, bf16: bool) -> Timed:
 
     def work() -> int:
         before = learner.n_moves
-        learner.play(games)
+        learner.learn(games)
         return learner.n_moves - before
 
     return Timed(f"CNN22 learns, {games} games, {bits(bf16)}", "moves/s", work)
@@ -169,7 +169,7 @@ def learning_policy(layers: int, bf16: bool, batch: int, device: str) -> Timed:
     learner = policy_imitation.PolicyLearner(PolicyCNN(layers).to(device), log, fitting)
 
     def work() -> int:
-        learner.play(batch)
+        learner.learn(batch)
         return batch
 
     name = f"policy, k = {layers}, learns, batch {batch}, {bits(bf16)}"

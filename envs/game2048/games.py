@@ -132,7 +132,7 @@ def largest_exponent(board: Word, excess: Word) -> Word:
 @njit("int64(uint64)", cache=True, forceinline=True)
 def max_tile(flags: Word) -> int:
     """Return the largest tile, 0 on an empty board, given the `FLAGS` word."""
-    exponent = np.int64(np.uint64(flags) >> _EXPONENT & EXPONENTS)
+    exponent = int(np.int64(np.uint64(flags) >> _EXPONENT & EXPONENTS))
     return (1 << exponent) & ~1
 
 

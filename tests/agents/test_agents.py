@@ -203,7 +203,7 @@ def test_a_saved_network_plays_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", [(4, 4), (2, 2), (3, 2)])
 def test_a_saved_learner_plays_the_same(tmp_path: Path, size: tuple[int, int]) -> None:
     learner = NTupleLearner(network(PAIRS if size[1] == 2 else TUPLES, size), seed=1)
-    learner.play(5_000)
+    learner.learn(5_000)
     learner.save(tmp_path / "learner.npz")
     agent: Any = agents.load(str(tmp_path / "learner.npz"))
     assert agent.size == size

@@ -120,7 +120,7 @@ def _learners(folder: Path) -> list[bytes]:
     searching = NTupleLearner(_filled(), NTupleSettings(search_share=1), 1)
     learners = [NTupleLearner(_filled(), NTupleSettings(rule="td"), 1), carousel, searching]
     for learner in learners:
-        learner.play(300)
+        learner.learn(300)
     return [_written(folder, learner.save) for learner in learners]
 
 
@@ -128,7 +128,7 @@ def _read_learner(path: Path) -> None:
     learner = NTupleLearner.load(path)
     assert np.isfinite(learner.network.values).all()
     learner.threads = 1
-    learner.play(10)
+    learner.learn(10)
 
 
 def _models(folder: Path) -> list[bytes]:

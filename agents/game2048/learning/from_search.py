@@ -170,7 +170,7 @@ class SearchValueLearner:
         self._rng = np.uint64(draw_word(rng))
         self._diverged = False
 
-    def play(self, n_moves: float) -> Games:
+    def learn(self, n_moves: float) -> Games:
         """Play and learn at least `n_moves` moves, one in each game at a time.
 
         Returns:

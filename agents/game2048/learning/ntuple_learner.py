@@ -40,7 +40,7 @@ from afterstate.agents.game2048.learning.self_play import (
     POOL,
     RNG,
     TURN,
-    Play,
+    PlaySettings,
     Pools,
     self_play,
 )
@@ -207,7 +207,7 @@ class NTupleLearner:
         """State of its random stream, the first thread's if it has several."""
         return int(self._state[0, RNG])
 
-    def play(self, n_moves: float) -> Games:
+    def learn(self, n_moves: float) -> Games:
         """Play and learn whole games of at least `n_moves` moves together.
 
         Returns:
@@ -219,16 +219,16 @@ class NTupleLearner:
         if self.settings.jump and not self._pools.log.size:
             raise ValueError(f"jump must be 0 without a log, got {shown(self.settings.jump)}")
         share = -(-whole_moves(n_moves) // self.threads)
-        rule, start = self._update(), time.monotonic()
+        rule, start = self._update_rule(), time.monotonic()
 
         def run(me: int) -> list[npt.NDArray[np.int64]]:
-            options, batches = self._play(), [np.empty((0, 3), np.int64)]
-            path, search = self._paths[me], self._search()
+            settings, batches = self._play_settings(), [np.empty((0, 3), np.int64)]
+            path, search = self._paths[me], self._new_search()
             end = int(self._state[me, MOVES]) + share
             while (left := end - int(self._state[me, MOVES])) > 0:
                 rows = np.empty((left // 32 + 1, 3), np.int64)
                 n = self_play(
-                    *(self.network, rule, options, self._state, me, self._pools),
+                    *(self.network, rule, settings, self._state, me, self._pools),
                     *(path, search, left, rows),
                 )
                 batches.append(rows[:n])
@@ -302,21 +302,21 @@ class NTupleLearner:
             self._pools.boards[stage] = other._pools.boards[its]
             self._pools.counts[stage] = other._pools.counts[its]
 
-    def _update(self) -> Update:
-        """Return the settings of learning, as kernels take them."""
+    def _update_rule(self) -> Update:
+        """Return the update rule, as kernels take it."""
         s = self.settings
         excluded = {"target": TOWARD_RANDOM, "own": OF_RANDOM}[s.skip]
         rate, lam = np.float32(s.step_size), np.float32(s.lambda_)
         return Update(self.sums, rate, np.float32(s.floor), bool(s.printed), lam, excluded)
 
-    def _search(self) -> Search | None:
+    def _new_search(self) -> Search | None:
         """Return the memory of a thread's search; None if no game is played by search."""
         return new_search(CUTOFF, table_bits=10) if self.settings.search_share > 0 else None
 
-    def _play(self) -> Play:
-        """Return the settings of play, as kernels take them."""
+    def _play_settings(self) -> PlaySettings:
+        """Return the settings of self-play, as kernels take them."""
         s = self.settings
-        return Play(
+        return PlaySettings(
             backward=s.order == "backward",
             delay=int(s.delay),
             restart=-1 if s.restart is None else int(s.restart),

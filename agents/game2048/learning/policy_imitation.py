@@ -95,11 +95,11 @@ class PolicyLearner:
         """The network that plays: the average of the learning network, or that network itself."""
         return self.fitter.played
 
-    def play(self, n_moves: float) -> Games:
+    def learn(self, n_moves: float) -> Games:
         """Learn from at least the next `n_moves` moves of the log, in whole steps.
 
         Returns:
-            No games.
+            No games, since none are played.
 
         Raises:
             ValueError: the log has an illegal move.

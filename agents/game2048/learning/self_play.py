@@ -57,8 +57,8 @@ GREEDY = -2
 """Stands for the network's greedy move, before it is computed."""
 
 
-class Play(NamedTuple):
-    """The settings of self-play, in the form that kernels take."""
+class PlaySettings(NamedTuple):
+    """Settings of self-play, in the form that kernels take."""
 
     backward: bool
     delay: int
@@ -112,7 +112,12 @@ def _random_move(board: Word, cells: Word, rng: Word) -> tuple[int, Word]:
 
 @kernel
 def _explore(
-    net: Network, play: Play, search: Search | None, searching: bool, board: Word, rng: Word
+    net: Network,
+    settings: PlaySettings,
+    search: Search | None,
+    searching: bool,
+    board: Word,
+    rng: Word,
 ) -> tuple[int, bool, Word]:
     """Return a random move, or that of the search, as the settings say.
 
@@ -120,21 +125,21 @@ def _explore(
         Action, -1 if none is legal and -2 if the greedy move is to be played; whether the move is
         random; and the advanced random state.
     """
-    if play.epsilon > 0:
+    if settings.epsilon > 0:
         drawn, rng = _draw(rng)
-        if drawn < play.epsilon:
+        if drawn < settings.epsilon:
             action, rng = _random_move(board, field(net.size[0], net.size[1]), rng)
             return action, action >= 0, rng
     if search is not None:  # else numba leaves out the search
         if searching:
-            return search_move(net, search, board, play.search_depth), False, rng
+            return search_move(net, search, board, settings.search_depth), False, rng
     return GREEDY, False, rng
 
 
 @inlined
 def _choose(
     net: Network,
-    play: Play,
+    settings: PlaySettings,
     search: Search | None,
     searching: bool,
     board: Word,
@@ -146,7 +151,7 @@ def _choose(
 
     Args:
         net: the network.
-        play: the settings.
+        settings: settings of self-play.
         search: memory of the search; None if it plays no game.
         searching: True if search plays this game.
         board: a board word.
@@ -159,8 +164,8 @@ def _choose(
         action -1 and value 0 if no move is legal.
     """
     action, is_random = GREEDY, False
-    if searching or play.epsilon > 0:
-        action, is_random, rng = _explore(net, play, search, searching, board, rng)
+    if searching or settings.epsilon > 0:
+        action, is_random, rng = _explore(net, settings, search, searching, board, rng)
     if action == GREEDY:
         action, value = select_move(net, board, boards, rewards)
     elif action >= 0:
@@ -186,7 +191,7 @@ def enters_stage(net: Network, path: GamePath, t: int) -> bool:
 @kernel
 def play_path(
     net: Network,
-    play: Play,
+    settings: PlaySettings,
     search: Search | None,
     searching: bool,
     board: Word,
@@ -205,7 +210,7 @@ def play_path(
     for t in range(start, path.boards.size):
         boards, rewards = prefetch_moves(net, board)
         action, _, is_random, rng = _choose(
-            net, play, search, searching, board, boards, rewards, rng
+            net, settings, search, searching, board, boards, rewards, rng
         )
         if action < 0:
             return t, board, rng
@@ -213,7 +218,7 @@ def play_path(
         path.boards[t], path.afters[t], path.rewards[t] = board, after, rewards[action]
         path.is_random[t] = is_random
         board, rng = spawn(after, rng, cells)
-        if play.within_stage and enters_stage(net, path, t):
+        if settings.within_stage and enters_stage(net, path, t):
             return t + 1, board, rng
     return path.boards.size, board, rng
 
@@ -239,7 +244,7 @@ def _learn_delayed(net: Network, rule: Update, path: GamePath, t: int) -> None:
 def play_forward(
     net: Network,
     rule: Update,
-    play: Play,
+    settings: PlaySettings,
     search: Search | None,
     searching: bool,
     board: Word,
@@ -261,7 +266,7 @@ def play_forward(
     t = start
     while t < path.boards.size:
         action, value, is_random, rng = _choose(
-            net, play, search, searching, board, boards, rewards, rng
+            net, settings, search, searching, board, boards, rewards, rng
         )
         if is_random and rule.excluded == TOWARD_RANDOM:
             since = t
@@ -276,25 +281,25 @@ def play_forward(
         prefetch_sums(net, rule, after)
         board, rng = spawn(after, rng, cells)
         boards, rewards = prefetch_moves(net, board)
-        if t - play.delay > first:
-            _learn_delayed(net, rule, path, t - play.delay - 1)
+        if t - settings.delay > first:
+            _learn_delayed(net, rule, path, t - settings.delay - 1)
         t += 1
     if t == path.boards.size and t > first:  # truncated: the last error is that of a game over
         _spread(path.errors, since, t - 1, rule.lam, -value_of(net, path.afters[t - 1]))
-    for waiting in range(max(first, t - play.delay - 1), t):
+    for waiting in range(max(first, t - settings.delay - 1), t):
         _learn_delayed(net, rule, path, waiting)
     return t, board, rng
 
 
 @kernel
 def _first_board(
-    net: Network, play: Play, state: Words, me: int, pools: Pools
+    net: Network, settings: PlaySettings, state: Words, me: int, pools: Pools
 ) -> tuple[Word, bool, Word]:
     """Return the first board of the next game, whether it is a start, and the random state."""
     rng, turn = state[me, RNG], np.int64(state[me, TURN])
-    if play.jump > 0:
+    if settings.jump > 0:
         share, rng = _draw(rng)
-        if share < play.jump:
+        if share < settings.jump:
             drawn, rng = _draw_below(pools.log.size, rng)
             return pools.log[drawn], False, rng
     if turn > 0:
@@ -321,36 +326,36 @@ def _store_entries(net: Network, pools: Pools, path: GamePath, n_moves: int, las
 
 
 @kernel
-def _turn_carousel(play: Play, state: Words, me: int, pools: Pools) -> None:
+def _turn_carousel(settings: PlaySettings, state: Words, me: int, pools: Pools) -> None:
     """Advance to the next stage at which games begin and which games have entered."""
     turn = int(np.int64(state[me, TURN]))
     for _ in range(pools.counts.size):
         turn = turn + 1 if turn + 1 < pools.counts.size else 0
-        if play.turns >> turn & 1 and (turn == 0 or pools.counts[turn] > 0):
+        if settings.turns >> turn & 1 and (turn == 0 or pools.counts[turn] > 0):
             break
     state[me, TURN] = np.uint64(turn)
 
 
 @kernel
-def _plays_by_search(play: Play, state: Words, rng: Word) -> tuple[bool, Word]:
+def _plays_by_search(settings: PlaySettings, state: Words, rng: Word) -> tuple[bool, Word]:
     """Return True if search plays the next game, and the advanced random state."""
-    if play.search_share <= 0:
+    if settings.search_share <= 0:
         return False, rng
     n_moves = 0
     for i in range(len(state)):
         n_moves += int(np.int64(state[i, MOVES]))
     drawn, rng = _draw(rng)
-    return n_moves >= play.search_from and bool(drawn < play.search_share), rng
+    return n_moves >= settings.search_from and bool(drawn < settings.search_share), rng
 
 
 @kernel
-def _is_good(play: Play, state: Words, me: int, score: int) -> bool:
+def _is_good(settings: PlaySettings, state: Words, me: int, score: int) -> bool:
     """Return True if a score is near the best so far; update the best."""
     state[me, BEST] = max(state[me, BEST], np.uint64(score))
     best = np.uint64(0)
     for i in range(len(state)):
         best = max(best, state[i, BEST])
-    return bool(score > play.good * best)
+    return bool(score > settings.good * best)
 
 
 @kernel
@@ -366,7 +371,7 @@ def _score(path: GamePath, n_moves: int) -> int:
 def _learn_game(
     net: Network,
     rule: Update,
-    play: Play,
+    settings: PlaySettings,
     state: Words,
     me: int,
     pools: Pools,
@@ -381,33 +386,33 @@ def _learn_game(
     Returns:
         True if the game began at the start.
     """
-    board, from_start, rng = _first_board(net, play, state, me, pools)
-    searching, rng = _plays_by_search(play, state, rng)
+    board, from_start, rng = _first_board(net, settings, state, me, pools)
+    searching, rng = _plays_by_search(settings, state, rng)
     start = int(np.int64(0))  # a plain 0 would have play_path compiled for it
     while True:
-        if play.backward:
-            end, board, rng = play_path(net, play, search, searching, board, rng, path, start)
+        if settings.backward:
+            end, board, rng = play_path(net, settings, search, searching, board, rng, path, start)
         else:
             end, board, rng = play_forward(
-                net, rule, play, search, searching, board, rng, path, start
+                net, rule, settings, search, searching, board, rng, path, start
             )
         if start == 0:
             row[0], row[1] = _score(path, end), end
             row[2] = largest_exponent(board, np.uint64(0))
-            if play.carousel:
+            if settings.carousel:
                 _store_entries(net, pools, path, end, board)
-                _turn_carousel(play, state, me, pools)
-        goes_on = play.within_stage and end > start and enters_stage(net, path, end - 1)
-        selects = play.good > 0  # then the network learns from the whole game
-        good = selects and _is_good(play, state, me, _score(path, end))
-        if play.backward and (good or not selects):
+                _turn_carousel(settings, state, me, pools)
+        goes_on = settings.within_stage and end > start and enters_stage(net, path, end - 1)
+        selects = settings.good > 0  # then the network learns from the whole game
+        good = selects and _is_good(settings, state, me, _score(path, end))
+        if settings.backward and (good or not selects):
             learn_backward(net, rule, path, 0 if selects else max(start - 1, 0), end, goes_on)
         state[me, MOVES] += np.uint64(end - start)
         if good or not selects:
             state[me, LEARNED] += np.uint64(end if selects else end - start)
         # Restart from the middle of what was played, until few moves are left (Matsuzaki 2017).
         start = (start + end) // 2
-        if play.restart < 0 or goes_on or searching or good or end - start <= play.restart:
+        if settings.restart < 0 or goes_on or searching or good or end - start <= settings.restart:
             break
         board = path.boards[start]
     state[me, RNG] = rng
@@ -418,7 +423,7 @@ def _learn_game(
 def self_play(
     net: Network,
     rule: Update,
-    play: Play,
+    settings: PlaySettings,
     state: Words,
     me: int,
     pools: Pools,
@@ -432,7 +437,7 @@ def self_play(
     Args:
         net: updated in place.
         rule: the update rule.
-        play: the settings of self-play.
+        settings: settings of self-play.
         state: one row for each thread, `uint64[threads, 6]`; advanced game by game, so that it
             always matches the weights.
         me: the row of this thread.
@@ -449,7 +454,7 @@ def self_play(
     end = state[me, MOVES] + np.uint64(n_moves)
     n_rows = 0
     while n_rows < len(rows) and state[me, MOVES] < end:
-        if _learn_game(net, rule, play, state, me, pools, path, search, rows[n_rows]):
+        if _learn_game(net, rule, settings, state, me, pools, path, search, rows[n_rows]):
             n_rows += 1
             state[me, GAMES] += np.uint64(1)
     return n_rows

@@ -175,7 +175,7 @@ class ValueLearner:
         """The network that plays: the average of the learning network, or that network itself."""
         return self.fitter.played
 
-    def play(self, n_moves: float) -> Games:
+    def learn(self, n_moves: float) -> Games:
         """Play and learn at least `n_moves` moves, one in each game at a time.
 
         Returns:

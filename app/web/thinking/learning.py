@@ -46,7 +46,7 @@ class Session:
 
     def _compile(self) -> None:
         """Compile what learns, and hints, whose time is limited."""
-        self._learner.play(1)
+        self._learner.learn(1)
         self._learner.seconds = 0.0
         for depth in (1, 2):
             analysis.hint(self._player(depth), game_2048.new(seed=0).position.board, detail=True)
@@ -79,7 +79,7 @@ class Session:
         """Learn for a time."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            played: Games = self._learner.play(_MOVES)
+            played: Games = self._learner.learn(_MOVES)
             self._scores.extend(played.scores.tolist())
             self._tiles.extend(played.max_tiles.tolist())
 

@@ -142,7 +142,7 @@ def _load_kernels(experiment: Experiment, run: Run) -> None:
     first, last = experiment.first_learner_of(run), experiment.learner_of(run)
     for options in [first] if first == last else [first, last]:
         net = network(**experiment.network)
-        NTupleLearner(net, NTupleSettings(**options), seed=0).play(1)
+        NTupleLearner(net, NTupleSettings(**options), seed=0).learn(1)
 
 
 def folder_of(folder: Path, row: Row, plan: Plan) -> Path:
@@ -218,7 +218,7 @@ class _Progress:
             n_before, start = self.learner.n_moves, time.process_time()
             n = max(1, int(min(chunk, remaining) if axis == "moves" else chunk))
             with uninterrupted():
-                self.learner.play(n)
+                self.learner.learn(n)
                 seconds = max(1e-6, time.process_time() - start)
                 self.seconds += seconds
             limit = 0.5 if axis == "moves" else min(0.5, max(1e-3, remaining - seconds))

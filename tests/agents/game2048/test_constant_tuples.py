@@ -69,7 +69,7 @@ def both(options: dict[str, Any], tuples: str = "4x6") -> tuple[Network, Network
 def learned(options: dict[str, Any]) -> tuple[Network, Network]:
     """Return two networks with the same weights, learned in a few games, as `both` does."""
     constant, _ = both(options)
-    NTupleLearner(constant, seed=5).play(3_000)
+    NTupleLearner(constant, seed=5).learn(3_000)
     return constant, Network(*constant)
 
 
@@ -95,7 +95,7 @@ def test_learning_is_the_same(settings: NTupleSettings, options: dict[str, Any])
         pytest.skip("carousel needs stages")
     constant, generic = both(options)
     learners = [NTupleLearner(net, settings, seed=5) for net in (constant, generic)]
-    scores = [learner.play(3_000).scores.tolist() for learner in learners]
+    scores = [learner.learn(3_000).scores.tolist() for learner in learners]
     assert scores[0] == scores[1]
     assert np.count_nonzero(memory(generic)) > 100
     assert (memory(constant) == memory(generic)).all()
@@ -109,7 +109,7 @@ def test_learning_of_more_than_four_tuples_is_the_same(order: Any, fixed_point: 
     """Such networks request the next board's entries early."""
     nets = both({"fixed_point": fixed_point}, "5x6")
     learners = [NTupleLearner(net, NTupleSettings(order=order), seed=5) for net in nets]
-    scores = [learner.play(3_000).scores.tolist() for learner in learners]
+    scores = [learner.learn(3_000).scores.tolist() for learner in learners]
     assert scores[0] == scores[1]
     assert (memory(nets[0]) == memory(nets[1])).all()
     games = [play(ExpectimaxAgent(net, 2), 2, seed=1) for net in nets]

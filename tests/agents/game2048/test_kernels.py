@@ -73,7 +73,7 @@ from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
 
 with event.install_recorder("numba:compile") as compiled:
     learner = NTupleLearner(seed=1)
-    learner.play(1)
+    learner.learn(1)
     for player in ("ntuple", "expectimax", "mc-softmax"):
         agents.make(player, network=learner.network).act([0x1001])
 print([entry.data["dispatcher"] for _, entry in compiled.buffer])

@@ -32,7 +32,7 @@ from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.values.ntuple_network import network
 
 learner = NTupleLearner(network("4x6", stages=[128], promote=True), seed=3)
-learner.play(20_000)
+learner.learn(20_000)
 scores = play(agents.make(sys.argv[1], network=learner.network), 2).scores.tolist()
 print(HAS_FAST_PEXT, zlib.crc32(learner.network.weights), learner.n_games, *scores)
 """

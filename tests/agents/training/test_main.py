@@ -74,7 +74,7 @@ def test_a_run_writes_its_learner_rows_and_settings(train: TrainingCommand) -> N
     expected = from_dict(SETTINGS, NTupleRun).new()
     for row in rows:
         while expected.n_moves < row["n_moves"]:
-            expected.play(1)
+            expected.learn(1)
         scores = play_evaluation(expected.network, {1: 20, 2: 2})
         assert {name: row[name] for name in scores} == scores
         assert (row["n_games"], row["n_learned"]) == (expected.n_games, expected.n_learned)
@@ -330,7 +330,7 @@ def wait_for_rows(rows: Path, n_rows: int, process: subprocess.Popen[bytes]) -> 
 def assert_uninterrupted(place: Path) -> NTupleLearner:
     """Assert that a stopped run saved the learner of an uninterrupted run of as many moves."""
     learner, straight = load(place), from_dict(SETTINGS, NTupleRun).new()
-    straight.play(learner.n_moves)
+    straight.learn(learner.n_moves)
     assert_same_learner(learner, straight)
     return learner
 
@@ -584,7 +584,7 @@ def test_a_summary_needs_a_game() -> None:
 
 def test_evaluations_have_their_own_seeds_and_do_not_depend_on_threads() -> None:
     learner = NTupleLearner(network([[0, 1, 4], [5, 6]]), seed=1)
-    learner.play(5_000)
+    learner.learn(5_000)
     net, weights = learner.network, learner.network.weights.copy()
     result = play_evaluation(net, {1: 13, 2: 3})
     assert list(result) == ["1-ply", "2-ply"]

@@ -43,15 +43,15 @@ def file(tmp_path: Path) -> Path:
 
 
 def set_clock(monkeypatch: pytest.MonkeyPatch, learner: NTupleLearner, step: float) -> None:
-    """Let the clock move by `step` seconds each time the learner plays, and otherwise stand."""
-    now, play = [1000.0], learner.play
+    """Let the clock move by `step` seconds each time the learner learns, and otherwise stand."""
+    now, learn = [1000.0], learner.learn
 
     def timed(n_moves: float) -> Games:
         now[0] += step
-        return play(n_moves)
+        return learn(n_moves)
 
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(learner, "play", timed)
+    monkeypatch.setattr(learner, "learn", timed)
 
 
 def test_train_without_an_end_is_refused_and_writes_no_file(file: Path) -> None:
@@ -88,7 +88,7 @@ def test_intervals_are_those_of_student_for_few_values_and_normal_for_many() -> 
 
 def test_train_stops_after_its_moves_and_reports() -> None:
     learner = new()
-    learner.play(1_000)
+    learner.learn(1_000)
     before, games_before = learner.n_moves, learner.n_games
     reported: list[Progress] = []
     reports = train(learner, n_moves=30_000, report=reported.append)
@@ -112,7 +112,7 @@ class AlternatingLearner:
         self.n_moves = self.n_games = 0
         self.seconds = 0.0
 
-    def play(self, n_moves: float) -> Games:
+    def learn(self, n_moves: float) -> Games:
         """Make 100 moves."""
         self.n_moves += 100
         self.seconds += self.n_moves % 300 == 0
@@ -136,7 +136,7 @@ def test_train_passes_its_end_by_one_game_at_most() -> None:
     learner, expected = new(), new()
     train(learner, n_moves=12_345)
     while expected.n_moves < 12_345:
-        expected.play(1)
+        expected.learn(1)
     assert_same_learner(learner, expected)
 
 
@@ -145,7 +145,7 @@ def test_train_reports_the_mean_of_the_latest_thousand_games() -> None:
     scores: list[int] = []
     for report in train(learner, n_moves=30_000):
         while other.n_games < report.n_games:
-            scores += other.play(1).scores.tolist()
+            scores += other.learn(1).scores.tolist()
         assert report.mean_score == pytest.approx(np.mean(scores[-1_000:]))
         assert report.rate_2048 == 0
     assert len(scores) > 1_000
@@ -182,7 +182,7 @@ def test_reports_come_about_twice_a_second(monkeypatch: pytest.MonkeyPatch, step
 
 def test_train_stops_at_the_first_of_two_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     by_moves, by_time, expected = new(), new(), new()
-    expected.play(2_000)
+    expected.learn(2_000)
     train(by_moves, n_moves=2_000, seconds=3_600)
     assert by_moves.n_games == expected.n_games
     set_clock(monkeypatch, by_time, 10.0)
@@ -344,7 +344,7 @@ def test_ctrl_c_leaves_a_learner_whose_counters_fit_its_weights(
         train(learner, seconds=600, save_to=file, report=report)
     saved = NTupleLearner.load(file)
     while straight.n_games < saved.n_games:
-        straight.play(1)
+        straight.learn(1)
     assert_same_learner(straight, saved)
 
 
@@ -379,7 +379,7 @@ def test_an_interrupt_while_threads_start_waits_for_the_started_ones(
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", interrupted_start)
         with pytest.raises(KeyboardInterrupt):
-            learner.play(600_000)
+            learner.learn(600_000)
     n_moves = learner.n_moves
     for thread in started:
         thread.join()
@@ -420,7 +420,7 @@ def first_games_from(learner: NTupleLearner, every: int, end: int) -> list[int]:
     result: list[int] = []
     while learner.n_moves < end:
         before = learner.n_moves // every
-        learner.play(1)
+        learner.learn(1)
         if learner.n_moves // every > before or learner.n_moves >= end:
             result.append(learner.n_moves)
     return result
@@ -486,7 +486,7 @@ def test_an_evaluation_receives_the_learner_after_the_reported_games() -> None:
         assert (learner.n_moves, learner.n_games) == (progress.n_moves, progress.n_games)
         expected = new()
         while expected.n_games < progress.n_games:
-            expected.play(1)
+            expected.learn(1)
         assert (expected.network.weights == learner.network.weights).all()
 
     train(learner, 6_000, evaluate=check, evaluate_every=2_000)

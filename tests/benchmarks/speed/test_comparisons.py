@@ -412,7 +412,7 @@ def test_a_learner_counts_its_moves() -> None:
     learner = NTupleLearner(network("5x4"), NTupleSettings("td", order="forward"), seed=1)
     for n in (20, 700):
         before = learner.n_moves
-        learner.play(n)
+        learner.learn(n)
         assert steps(n) == learner.n_moves - before
 
 

@@ -333,7 +333,9 @@ def test_environment_vector_environment_and_learner_play_the_same_games(
     batch, infos = envs.reset(seed=seed)
     for game in range(3):
         first, rng = (np.uint64(word) for word in spawn(*spawn(0, rng, cells), cells))
-        n_moves, last, rng = play_path(net, learner._play(), None, False, first, rng, path, 0)
+        n_moves, last, rng = play_path(
+            net, learner._play_settings(), None, False, first, rng, path, 0
+        )
         board, info = env.reset(seed=None if game else seed)
         for t in range(n_moves):
             action, _ = agent.predict(board)
@@ -356,7 +358,7 @@ def test_the_first_game_of_a_learner_is_that_of_its_seed(order: Any) -> None:
     """The learning rate is 0 in single precision, so the network does not change."""
     settings = NTupleSettings("td", order, 0.0, 1e-50)
     learner = NTupleLearner(network([[0, 1]]), settings, seed=21)
-    games = learner.play(1)
+    games = learner.learn(1)
     env, agent = Game2048Env(), NTupleAgent(network([[0, 1]]))
     board, info = env.reset(seed=21)
     n_moves = 0

@@ -216,7 +216,7 @@ def test_each_move_equals_that_of_the_plain_loop(
     for i in range(40):
         script.loss, n_before = float(i), naive.n_moves
         expected, ended = naive.move()
-        games = learner.play(max(1, naive.n_moves - n_before))
+        games = learner.learn(max(1, naive.n_moves - n_before))
         assert [n_moves for _, _, n_moves in script.fits] == [n_before] * bool(expected)
         samples = [pair for fit in script.fits for pair in zip(*fit[:2], strict=True)]
         script.fits.clear()
@@ -258,13 +258,13 @@ def test_targets_of_roots_equal_those_by_hand(settings: dict[str, Any], target: 
     learner = SearchValueLearner(
         script, MCSoftmaxSettings(simulations=3, select="best", unvisited="outcomes"), own, 1
     )
-    learner.play(1)
+    learner.learn(1)
     assert script.fits == []  # there is no previous afterstate
     afters, boards, n_moves = learner._afters, learner._games[BOARD], learner.n_moves
     pairs = zip(afters.tolist(), boards.tolist(), strict=True)
     expected = [(after, target if board == 0x22 else 0.0) for after, board in pairs if after]
     assert 0 < len(expected) < 64 and len({target for _, target in expected}) == 2
-    learner.play(1)
+    learner.learn(1)
     ((learned, targets, n_before),) = script.fits
     assert list(zip(learned, targets, strict=True)) == expected
     assert n_before == n_moves
@@ -291,7 +291,7 @@ def test_tables_learn_to_play(
     )
     best, before = exact.solve(size).value, exact.expected_score(model.player())
     assert before < 0.9 * share * best
-    learner.play(40_000)
+    learner.learn(40_000)
     assert share * best < exact.expected_score(model.player()) <= best * (1 + 1e-9)
 
 
@@ -302,7 +302,7 @@ def test_rewards_that_count_twice_make_values_too_large() -> None:
         learner = SearchValueLearner(
             model, MCSoftmaxSettings(simulations=1), SearchValueSettings(reward_twice=twice), 1
         )
-        learner.play(20_000)
+        learner.learn(20_000)
         searched.append(learner.latest["searched"])
     assert 1.5 * searched[0] < searched[1] < 2.2 * searched[0] < 2.2 * exact.solve((2, 2)).value
 
@@ -322,7 +322,7 @@ def test_learning_stops_at_values_that_no_board_can_have(value: float) -> None:
         )
         table.network.weights[:] = value
         with pytest.raises(Diverged, match="diverged after 0 moves") as caught:
-            learner.play(10)
+            learner.learn(10)
         assert learner.n_moves == 0
         if math.isfinite(value):
             assert abs(caught.value.last["searched"]) > LIMIT
@@ -336,7 +336,7 @@ def test_learning_stops_at_values_that_no_board_can_have(value: float) -> None:
 def test_the_mean_value_of_the_boards_is_limited(games: int, diverges: bool) -> None:
     learner = scripted(Script(lambda boards: 1e7 * (np.arange(len(boards)) == 0)), games, 1)
     with pytest.raises(Diverged) if diverges else nullcontext():
-        learner.play(1)
+        learner.learn(1)
     assert diverges or learner.latest["largest"] >= 1e7 > 3 * learner.latest["searched"]
 
 
@@ -344,13 +344,13 @@ def test_the_mean_value_of_the_boards_is_limited(games: int, diverges: bool) -> 
 def test_the_error_has_the_last_finite_values(wrong: str) -> None:
     script, same = Script(scattered), scripted(Script(scattered))
     learner = scripted(script)
-    learner.play(30)
-    same.play(31 if wrong == "loss" else 30)
+    learner.learn(30)
+    same.learn(31 if wrong == "loss" else 30)
     script.loss = math.nan
     if wrong == "values":
         script.function = lambda boards: np.where(boards % 2 == 0, np.nan, 1.0)
     with pytest.raises(Diverged, match="NaN") as caught:
-        learner.play(1)
+        learner.learn(1)
     sent = pickle.loads(pickle.dumps(caught.value))  # from another process
     assert caught.value.last == same.latest == sent.last and str(sent) == str(caught.value)
     assert set(same.latest) == {"searched", "valued", "largest"}

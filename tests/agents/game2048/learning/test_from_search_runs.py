@@ -105,12 +105,12 @@ def test_learning_from_a_checkpoint_equals_uninterrupted_learning(
     settings: dict[str, Any], own: dict[str, Any], path: Path
 ) -> None:
     learner, resumed = (new(settings, learner={"games": 5, **own}, seed=seed) for seed in (1, 2))
-    learner.play(200)
+    learner.learn(200)
     learner.save(path)
     resumed.resume(path)
     assert state(resumed) == state(learner)
     assert resumed.seconds == pytest.approx(learner.seconds, abs=0.06)
-    assert learner.play(200).scores.tolist() == resumed.play(200).scores.tolist()
+    assert learner.learn(200).scores.tolist() == resumed.learn(200).scores.tolist()
     assert state(resumed) == state(learner)
 
 
@@ -121,7 +121,7 @@ def test_an_interrupted_move_is_completed(
 ) -> None:
     """Ctrl-C arrives before it learns, or before it makes the moves."""
     learner, other = (new(settings, learner={"games": 5, **own}) for _ in range(2))
-    learner.play(60)
+    learner.learn(60)
     owner: Any = learner.model if function == "fit" else learner
     original = getattr(owner, function)
 
@@ -131,8 +131,8 @@ def test_an_interrupted_move_is_completed(
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(owner, function, signalled)
-        learner.play(60)
-    other.play(learner.n_moves)
+        learner.learn(60)
+    other.learn(learner.n_moves)
     assert 60 < learner.n_moves == other.n_moves < 120
     assert state(learner) == state(other)
 
@@ -141,10 +141,10 @@ def test_a_full_disk_and_diverged_values_leave_the_old_file(
     settings: dict[str, Any], path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     learner = new(settings)
-    learner.play(30)
+    learner.learn(30)
     learner.save(path)
     before = contents(path.parent)
-    learner.play(30)
+    learner.learn(30)
     with monkeypatch.context() as patched:
         fill_disk(patched)
         with pytest.raises(OSError, match="No space left"):
@@ -152,7 +152,7 @@ def test_a_full_disk_and_diverged_values_leave_the_old_file(
     assert contents(path.parent) == before
     monkeypatch.setattr(learner.model, "fit", lambda *arguments: math.inf)
     with pytest.raises(Diverged):
-        learner.play(30)
+        learner.learn(30)
     learner.save(path)
     learner.save(path.with_name("other.file"))
     assert contents(path.parent) == before
@@ -234,7 +234,7 @@ def test_a_run_writes_its_learner_and_its_rows(
     assert [row["n_moves"] // 200 for row in rows] == [1, 2, 2]
     for row in rows:
         while expected.n_moves < row["n_moves"]:
-            expected.play(1)
+            expected.learn(1)
         values = {"error": expected.loss(), **expected.latest, "n_games": expected.n_games}
         assert {name: row[name] for name in values} == pytest.approx(values, abs=0.2)
         assert set(expected.latest) == {"searched", "valued", "largest"}

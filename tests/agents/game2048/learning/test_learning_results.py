@@ -77,7 +77,7 @@ def test_learning_2x2_reaches_99_percent_of_the_optimum(
 ) -> None:
     """Greedy play learns all values; more afterstates, as without symmetry, need exploration."""
     learner, best = new((2, 2), settings, **options), solved((2, 2)).value
-    learner.play(200_000)
+    learner.learn(200_000)
     assert 0.99 * best <= exact_score(learner) <= best + 1e-9
 
 
@@ -94,7 +94,7 @@ def test_learning_six_cells_reaches_99_percent_of_the_optimum(
 ) -> None:
     """Other seeds reached 0.991 to 0.997 of the optimum."""
     learner, best = new(size, settings, start_value=500), solved(size).value
-    learner.play(15_000_000)
+    learner.learn(15_000_000)
     assert 0.99 * best <= exact_score(learner) <= best + 1e-9
 
 
@@ -102,7 +102,7 @@ def test_learning_six_cells_reaches_99_percent_of_the_optimum(
 def greedy_2x3_score() -> float:
     """Return the exact score on 2x3 cells after a million moves without exploration."""
     learner = new((2, 3), NTupleSettings())
-    learner.play(1_000_000)
+    learner.learn(1_000_000)
     return exact_score(learner)
 
 
@@ -121,7 +121,7 @@ def test_six_cells_are_not_learned_without_exploration(
 ) -> None:
     """Greedy play repeats its first choices, however long it learns."""
     explorer = new((2, 3), settings, **options)
-    explorer.play(1_000_000)
+    explorer.learn(1_000_000)
     assert exact_score(explorer) > 1.2 * greedy_2x3_score()
     assert greedy_2x3_score() < 0.7 * solved((2, 3)).value
 
@@ -143,7 +143,7 @@ def late_2x3(settings: NTupleSettings, **options: Any) -> Late:
     runs = []
     for seed in (1, 2, 3):
         learner = new((2, 3), settings, seed, **options)
-        learner.play(1_000_000)
+        learner.learn(1_000_000)
         values = estimate(learner.network, solution.afters)
         error = np.abs(values - solution.values)[is_64].mean() / solution.values[is_64].mean()
         runs.append((error, (values[is_128] != 0).mean(), learner.n_games))
@@ -175,7 +175,7 @@ def test_restart_and_carousel_teach_more_of_late_boards(
 def test_played_games_of_a_2x2_learner_have_the_exact_mean() -> None:
     """The mean of 4,000 games is within four standard errors of the exact expectation."""
     learner = new((2, 2), NTupleSettings(), seed=2)
-    learner.play(5_000)
+    learner.learn(5_000)
     scores = play(NTupleAgent(learner.network), 4_000, seed=1, size=(2, 2)).scores
     error = float(scores.std(ddof=1)) / len(scores) ** 0.5
     assert abs(float(scores.mean()) - exact_score(learner)) < 4 * error
@@ -185,7 +185,7 @@ def test_played_games_of_a_2x2_learner_have_the_exact_mean() -> None:
 def late_mean(settings: NTupleSettings, n_moves: int, **options: Any) -> float:
     """Return the mean score of the last quarter of the games of a run."""
     learner = NTupleLearner(network(FIVES, **options), settings, seed=1)
-    scores = learner.play(n_moves).scores
+    scores = learner.learn(n_moves).scores
     return float(scores[-len(scores) // 4 :].mean())
 
 
@@ -243,8 +243,8 @@ def test_more_games_by_search_score_more() -> None:
     for share in (0.0, 0.5, 1.0):
         settings = NTupleSettings(search_share=share, search_from=300_000)
         learner = NTupleLearner(network(FIVES), settings, seed=1)
-        learner.play(300_000)
-        means.append(learner.play(100_000).scores.mean())
+        learner.learn(300_000)
+        means.append(learner.learn(100_000).scores.mean())
     assert means[1] > 1.05 * means[0]
     assert means[2] > 1.05 * means[1]
     assert means[2] > 1.25 * means[0]
@@ -294,5 +294,5 @@ def test_mean_score_is_that_of_tdl2048_after_the_same_moves(
     learner = NTupleLearner(settings=settings, seed=1)
     scores: list[int] = []
     while learner.n_moves < n_moves:
-        scores += learner.play(1_000_000).scores.tolist()
+        scores += learner.learn(1_000_000).scores.tolist()
     assert np.mean(scores[-1_000:]) == pytest.approx(published, rel=0.12)

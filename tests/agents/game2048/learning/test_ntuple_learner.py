@@ -78,7 +78,7 @@ def assert_same(one: NTupleLearner, other: NTupleLearner) -> None:
 def test_a_seed_repeats_its_learning_and_another_does_not(settings: NTupleSettings) -> None:
     first, again, other = (new(settings, seed) for seed in (3, 3, 4))
     for learner in (first, again, other):
-        learner.play(4_000)
+        learner.learn(4_000)
     assert_same(first, again)
     assert (first.network.weights != other.network.weights).any()
 
@@ -86,10 +86,10 @@ def test_a_seed_repeats_its_learning_and_another_does_not(settings: NTupleSettin
 @by_settings
 def test_playing_in_pieces_learns_the_same(settings: NTupleSettings) -> None:
     whole, in_pieces = new(settings), new(settings)
-    games = whole.play(4_000)
+    games = whole.learn(4_000)
     scores: list[int] = []
     while in_pieces.n_moves < 4_000:
-        scores += in_pieces.play(1).scores.tolist()
+        scores += in_pieces.learn(1).scores.tolist()
     assert games.scores.tolist() == scores
     assert_same(whole, in_pieces)
 
@@ -100,7 +100,7 @@ def test_play_stops_after_the_game_that_reaches_its_moves(
     size: tuple[int, int], n_moves: int
 ) -> None:
     learner = NTupleLearner(network([[0, 1]], size), seed=1)
-    games = learner.play(n_moves)
+    games = learner.learn(n_moves)
     assert games.n_moves.sum() >= n_moves
     assert games.n_moves[:-1].sum() < n_moves
     assert (learner.n_games, learner.n_moves) == (len(games.scores), games.n_moves.sum())
@@ -110,7 +110,7 @@ def test_play_stops_after_the_game_that_reaches_its_moves(
 def test_the_network_is_trained_in_place() -> None:
     net = network(TINY_4X4)
     weights = net.weights
-    NTupleLearner(net, seed=1).play(1_000)
+    NTupleLearner(net, seed=1).learn(1_000)
     assert weights is net.weights
     assert weights.any()
 
@@ -119,9 +119,9 @@ def test_the_network_is_trained_in_place() -> None:
 def test_numbers_of_moves_are_whole_and_from_one_on(wrong: float) -> None:
     learner = NTupleLearner(network([[0, 1]]), seed=3)
     with pytest.raises(ValueError, match="n_moves"):
-        learner.play(wrong)
+        learner.learn(wrong)
     assert learner.n_games == 0
-    assert learner.play(2e3).n_moves.sum() >= 2_000
+    assert learner.learn(2e3).n_moves.sum() >= 2_000
 
 
 # Settings
@@ -208,7 +208,7 @@ def test_stages_of_the_carousel_must_be_those_of_the_network() -> None:
 def test_a_learner_that_jumps_needs_a_log() -> None:
     learner = NTupleLearner(network(TINY_4X4), NTupleSettings(jump=0.5))
     with pytest.raises(ValueError, match=r"jump must be 0 without a log, got 0\.5"):
-        learner.play(100)
+        learner.learn(100)
 
 
 # Threads
@@ -230,7 +230,7 @@ def test_counters_of_threads_add_up(settings: NTupleSettings) -> None:
     n_games, n_moves = 0, 0
     for _ in range(3):
         before = learner.n_moves
-        games = learner.play(5_000)
+        games = learner.learn(5_000)
         n_games, n_moves = n_games + len(games.scores), n_moves + int(games.n_moves.sum())
         assert learner.n_moves >= before + 5_000
         assert learner.n_games == n_games
@@ -244,7 +244,7 @@ def test_counters_of_threads_add_up(settings: NTupleSettings) -> None:
 
 def test_threads_play_games_of_their_own() -> None:
     learner = new(NTupleSettings(), threads=4)
-    scores = learner.play(20_000).scores.tolist()
+    scores = learner.learn(20_000).scores.tolist()
     assert len(set(scores)) > len(scores) // 2
     assert len(set(learner._state[:, 0].tolist())) == 4
 
@@ -259,7 +259,7 @@ def test_the_first_thread_begins_as_a_learner_without_others() -> None:
 
 def test_changing_the_threads_keeps_the_counters() -> None:
     learner = new(NTupleSettings(good=0.5), threads=2)
-    learner.play(5_000)
+    learner.learn(5_000)
     counters = learner.n_games, learner.n_moves, learner.n_learned
     first = learner.rng
     for threads in (5, 1, 1, 3, 64, 2):
@@ -267,7 +267,7 @@ def test_changing_the_threads_keeps_the_counters() -> None:
         assert learner.threads == threads
         assert (learner.n_games, learner.n_moves, learner.n_learned) == counters
         assert learner.rng == first
-    learner.play(5_000)
+    learner.learn(5_000)
     assert learner.n_moves >= counters[1] + 5_000
 
 
@@ -284,7 +284,7 @@ def test_added_threads_have_random_streams_of_their_own(changes: tuple[int, ...]
 def test_changing_the_threads_keeps_the_best_score(threads: int) -> None:
     """Good games are those above a share of the best score of all threads."""
     learner = new(NTupleSettings(good=0.5), threads=3)
-    learner.play(20_000)
+    learner.learn(20_000)
     best = learner._state[:, 4].max()
     learner._state[:, 4] = [0, 0, best]
     learner.threads = threads
@@ -297,8 +297,8 @@ def test_two_threads_learn_as_well_as_one() -> None:
     means = []
     for threads in (1, 2):
         learner = new(NTupleSettings(), threads=threads)
-        learner.play(400_000)
-        means.append(learner.play(200_000).scores.mean())
+        learner.learn(400_000)
+        means.append(learner.learn(200_000).scores.mean())
     assert means[1] == pytest.approx(means[0], rel=0.4)
     assert min(means) > 8_000  # a random player has 1,100
 
@@ -320,10 +320,10 @@ def test_an_error_in_a_thread_reaches_the_caller(
     with monkeypatch.context() as patched:
         patched.setattr(ntuple_learner, "self_play", kernel)
         with pytest.raises(MemoryError) as caught:
-            learner.play(1_000)
+            learner.learn(1_000)
     assert caught.value is error
     before = learner.n_moves
-    learner.play(1_000)
+    learner.learn(1_000)
     assert learner.n_moves >= before + 1_000
 
 
@@ -377,23 +377,23 @@ def test_a_loaded_learner_learns_the_same_as_the_saved_one(
     """Each of the settings with two kinds of network, each kind with at least six settings."""
     file = tmp_path / "learner.npz"
     learner = NTupleLearner(network(TINY_4X4, stages=STAGES, **options), settings, 7)
-    learner.play(3_000)
+    learner.learn(3_000)
     learner.save(file)
     loaded = NTupleLearner.load(file)
     assert_same(loaded, learner)
-    for expected, result in zip(learner.play(3_000), loaded.play(3_000), strict=True):
+    for expected, result in zip(learner.learn(3_000), loaded.learn(3_000), strict=True):
         assert result.tolist() == expected.tolist()
     assert_same(loaded, learner)
 
 
 def test_the_file_of_a_learner_with_threads_has_them_all(tmp_path: Path) -> None:
     learner = new(NTupleSettings(carousel=True), threads=3)
-    learner.play(5_000)
+    learner.learn(5_000)
     learner.save(tmp_path / "learner.npz")
     loaded = NTupleLearner.load(tmp_path / "learner.npz")
     assert loaded.threads == 3
     assert_same(loaded, learner)
-    loaded.play(1_000)
+    loaded.learn(1_000)
 
 
 @pytest.mark.parametrize(
@@ -547,7 +547,7 @@ def test_a_learner_with_entries_in_the_order_of_nibbles_is_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     learner = NTupleLearner(network(TINY_4X4), seed=1)
-    learner.play(2_000)
+    learner.learn(2_000)
     learner.save(tmp_path / "learner.npz")
     header, arrays = files.read(tmp_path / "learner.npz")
     places = by_nibbles(learner.network)
@@ -557,8 +557,8 @@ def test_a_learner_with_entries_in_the_order_of_nibbles_is_resumed(
     files.write(tmp_path / "older.npz", "ntuple", header, arrays)
     older = NTupleLearner.load(tmp_path / "older.npz")
     assert_same(older, learner)
-    older.play(1_000)
-    learner.play(1_000)
+    older.learn(1_000)
+    learner.learn(1_000)
     assert_same(older, learner)
 
 

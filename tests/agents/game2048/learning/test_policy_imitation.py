@@ -123,7 +123,7 @@ def test_moves_are_read_in_order_and_again_after_the_last(n: int, batch: int) ->
     net, boards = Table(), numbered_boards(n)
     learner = PolicyLearner(net, log_of(boards, 0), Fitting(batch=batch, symmetric=False))
     for _ in range(6):
-        learner.play(batch)
+        learner.learn(batch)
     assert net.boards == np.resize(boards, 6 * batch).tolist()
     assert learner.n_moves == 6 * batch
 
@@ -131,7 +131,7 @@ def test_moves_are_read_in_order_and_again_after_the_last(n: int, batch: int) ->
 def test_the_number_of_steps_is_the_least_that_has_the_moves() -> None:
     learner = PolicyLearner(Table(), log_of(numbered_boards(20), 0), Fitting(batch=4))
     for n_moves, expected in ((0, 0), (1, 4), (4, 8), (9, 20), (1e1, 32)):
-        games = learner.play(n_moves)
+        games = learner.learn(n_moves)
         assert learner.n_moves == expected
         assert [len(column) for column in games] == [0, 0, 0]
     assert learner.fitter.n_steps == 8
@@ -176,7 +176,7 @@ def test_a_board_and_its_move_are_turned_together_and_evenly(
 
     monkeypatch.setattr(policy_imitation, "cross_entropy", cross_entropy)
     log = log_of([rules.words(cells)], action)
-    PolicyLearner(net, log, Fitting(batch=400), seed=1).play(800)
+    PolicyLearner(net, log, Fitting(batch=400), seed=1).learn(800)
     pairs = list(zip(net.boards, targets, strict=True))
     expected = symmetric_pairs(cells, action)
     assert len(pairs) == 800
@@ -191,7 +191,7 @@ def test_the_turns_depend_on_the_seed_and_not_on_the_calls_of_play() -> None:
         net = Table()
         learner = PolicyLearner(net, log_of(numbered_boards(10), 0), Fitting(batch=10), seed)
         for n_moves in parts:
-            learner.play(n_moves)
+            learner.learn(n_moves)
         orders.append(net.boards)
     assert orders[0] == orders[1]
     assert orders[0] != orders[2]
@@ -214,10 +214,10 @@ def test_an_illegal_move_in_the_log_is_refused(text: str, action: int, symmetric
     log, net = log_of(numbered_boards(9), 2), Table()
     log[6] = rules.from_text(text), action
     learner = PolicyLearner(net, log, Fitting(batch=3, symmetric=symmetric))
-    learner.play(6)
+    learner.learn(6)
     before = net.weights.tolist()
     with pytest.raises(ValueError, match="illegal move"):
-        learner.play(3)
+        learner.learn(3)
     assert learner.n_moves == 6
     assert net.weights.tolist() == before
 
@@ -247,7 +247,7 @@ def test_gradients_losses_and_accuracy_equal_those_by_hand() -> None:
         targets = np.eye(4)[actions[at]]
         losses.append(-np.log((probabilities * targets).sum(1)).mean())
         accuracies.append((probabilities.argmax(1) == actions[at]).mean())
-        learner.play(3)
+        learner.learn(3)
         gradient = inputs[at].T @ (probabilities - targets) / 3
         assert net.weights.grad is not None
         np.testing.assert_allclose(net.weights.grad.numpy(), gradient, atol=1e-5)
@@ -262,9 +262,9 @@ def test_metrics_are_those_since_the_last_call() -> None:
     log = log_of(numbered_boards(4), UP)
     learner = PolicyLearner(Table(), log, Fitting(batch=4, symmetric=False))
     assert all(math.isnan(value) for value in learner.metrics().values())
-    learner.play(4)
+    learner.learn(4)
     assert learner.metrics() == {"loss": 1.3863, "accuracy": 1.0}
-    learner.play(4)
+    learner.learn(4)
     assert learner.metrics()["loss"] < 1.3863
     assert all(math.isnan(value) for value in learner.metrics().values())
 
@@ -281,15 +281,15 @@ def test_it_learns_the_moves_of_a_player(monkeypatch: pytest.MonkeyPatch, device
     net, log = seeded().to(device), reward_log(400, 1, 25)
     assert len(log) == 10_000
     learner = PolicyLearner(net, log, Fitting(batch=32, rate=0.02, decay=12_000), seed=1)
-    learner.play(1_000)
+    learner.learn(1_000)
     first = learner.metrics()
     assert first["loss"] > 1.37
     assert first["accuracy"] < 0.29
     scores = play_evaluation(learner.network, {1: 1})  # which does not change the learner
     assert scores["1-ply"]["n_games"] == 1
-    learner.play(9_000)
+    learner.learn(9_000)
     learner.metrics()
-    learner.play(2_000)
+    learner.learn(2_000)
     last = learner.metrics()
     assert last["loss"] < first["loss"] - 0.08
     assert last["accuracy"] > first["accuracy"] + 0.04
@@ -312,11 +312,11 @@ def test_a_short_log_is_memorized(settings: dict[str, Any]) -> None:
     cells[:, 1, 1], cells[:, 1, 2], cells[:, 3, 1] = (tiles + np.array([4, 7, 10])).T
     log = log_of(rules.words(cells), np.array([UP, LEFT, DOWN])[tiles[:, 0]])
     learner = PolicyLearner(seeded(), log, Fitting(batch=54, rate=0.02, **settings), seed=1)
-    learner.play(54)
+    learner.learn(54)
     assert learner.metrics()["loss"] > 1.2
-    learner.play(54 * 120)
+    learner.learn(54 * 120)
     learner.metrics()
-    learner.play(54)
+    learner.learn(54)
     assert learner.metrics()["loss"] < 0.2
     actions = PolicyNetAgent(learner.network).act(log["board"])
     assert (actions == log["action"]).mean() > 0.95
@@ -326,7 +326,7 @@ def test_networks_are_in_training_mode_only_while_they_learn() -> None:
     modes: list[bool] = []
     net = Table().eval()
     net.register_forward_hook(lambda module, _, __: modes.append(module.training))
-    PolicyLearner(net, log_of(numbered_boards(4), UP), Fitting(batch=4)).play(8)
+    PolicyLearner(net, log_of(numbered_boards(4), UP), Fitting(batch=4)).learn(8)
     assert modes == [True, True]
     assert not net.training
 
@@ -343,14 +343,14 @@ def test_learning_from_a_checkpoint_equals_uninterrupted_learning(
     """Also past the end of the log, and with any initial weights."""
     log, own = log_of(numbered_boards(50), np.arange(50) % 4), Fitting(batch=16, **settings)
     whole, first = PolicyLearner(seeded(), log, own, 3), PolicyLearner(seeded(), log, own, 3)
-    whole.play(96)
-    first.play(32)
+    whole.learn(96)
+    first.learn(32)
     first.save(path)
     second = PolicyLearner(PolicyCNN(2), log, own, 3)
     second.resume(path)
     assert_same(first, second)
     assert second.seconds == pytest.approx(first.seconds, abs=0.06)
-    second.play(64)
+    second.learn(64)
     assert_same(whole, second)
 
 
@@ -380,10 +380,10 @@ def test_an_interrupted_step_is_completed(
             train(learner, 10_000, save_to=path)
     assert learner.n_moves == 16
     resumed.resume(path)
-    whole.play(16)
+    whole.learn(16)
     assert_same(resumed, whole)
     for each in (resumed, whole):
-        each.play(32)
+        each.learn(32)
     assert_same(resumed, whole)
 
 
@@ -391,7 +391,7 @@ def test_an_interrupted_step_is_completed(
 def test_the_network_that_plays_is_saved_next_to_the_learner(path: Path) -> None:
     settings = Fitting(batch=16, average=0.9, rate=0.02, decay=1e3)
     learner = PolicyLearner(seeded(), log_of(numbered_boards(50), UP), settings)
-    learner.play(64)
+    learner.learn(64)
     learner.save(path)
     file, boards = path.with_name("net.safetensors"), numbered_boards(50)
     probabilities = PolicyNetAgent(load(file)).probabilities(boards)
@@ -453,7 +453,7 @@ def test_a_run_writes_its_learner_network_rows_and_settings(command: TrainingCom
     rows, expected = read_rows(place), from_dict(command.settings, PolicyRun).new()
     assert [row["n_moves"] for row in rows] == [112, 208, 304]  # in steps of 16
     for row in rows:
-        expected.play(row["n_moves"] - expected.n_moves)
+        expected.learn(row["n_moves"] - expected.n_moves)
         values = {**expected.metrics(), **play_evaluation(expected.network, {1: 2})}
         assert {name: row[name] for name in values} == values
         assert (row["n_games"], row["mean_score"], row["rate_2048"]) == (0, None, None)

@@ -51,7 +51,7 @@ by_options = pytest.mark.parametrize("options", OPTIONS, ids=str)
 def learned(size: tuple[int, int] = (3, 3), **options: Any) -> Network:
     """Return a network that has learned for some games."""
     learner = NTupleLearner(network(TUPLES[size], size, **options), seed=1)
-    learner.play(2_000)
+    learner.learn(2_000)
     return learner.network
 
 
@@ -319,7 +319,7 @@ def test_a_pruned_network_plays_nearly_as_well(tmp_path: Path) -> None:
     learner = NTupleLearner(
         network([[0, 1, 2, 3], [4, 5, 6, 7], [0, 1, 4, 5], [1, 2, 5, 6]]), seed=1
     )
-    learner.play(500_000)
+    learner.learn(500_000)
     net = learner.network
     selected = most_used(net, count_uses(net, 10), 20_000)
     save_pruned(net, tmp_path / "small.npz", selected, step=4)
@@ -340,7 +340,7 @@ def test_the_command_line_writes_a_small_file(
 ) -> None:
     pytest.importorskip("tqdm")
     learner = NTupleLearner(network(TUPLES[3, 3], (3, 3), **PROMOTED), seed=1)
-    learner.play(2_000)
+    learner.learn(2_000)
     learner.save(tmp_path / "learner.npz")
     small = tmp_path / "new folder" / "small.npz"
     options = ["--weights", "5e2", "--step", "0.5", "--games", "3", "--seed", "4"]

@@ -55,7 +55,7 @@ def play_both(learner: NTupleLearner, naive: NaiveLearner, n_moves: int) -> None
     while naive.n_moves < end:
         if (row := naive.play_game()) is not None:
             rows.append(row)
-    games = learner.play(n_moves)
+    games = learner.learn(n_moves)
     assert list(zip(*(column.tolist() for column in games), strict=True)) == rows
     assert learner.rng == naive.state
     assert learner.n_games == naive.n_games
@@ -254,7 +254,7 @@ def test_a_delayed_update_is_the_sum_of_the_errors_by_powers_of_lambda(
                     break
                 expected[naive.entries(step.after)[0]] += lam**k * error
         n_random += sum(step.is_random for step in path)
-        learner.play(1)
+        learner.learn(1)
         np.testing.assert_allclose(learner.network.weights, expected, rtol=1e-4, atol=1e-3)
         assert (learner.network.weights != drawn.astype(np.float32)).sum() > len(path) // 3
     assert (n_random > 0) == (epsilon > 0)
@@ -268,7 +268,7 @@ def test_a_truncated_game_counts_as_over_and_leaves_no_error_for_the_next(delay:
     path = new_path(6, delay)
     board, rng = np.uint64(0x11), np.uint64(1)
     end, *_ = play_forward(
-        net, learner._update(), learner._play(), None, False, board, rng, path, 0
+        net, learner._update_rule(), learner._play_settings(), None, False, board, rng, path, 0
     )
     assert end == 6
     assert not path.errors.any()
@@ -304,7 +304,7 @@ def test_rows_are_games_from_the_start_before_any_restart() -> None:
     learner = NTupleLearner(
         network(SMALL_4X4), NTupleSettings("td", rate=1e-50, restart=10), seed=4
     )
-    games = learner.play(1)
+    games = learner.learn(1)
     assert games.scores.tolist() == play(NTupleAgent(network(SMALL_4X4)), 1, seed=4).scores.tolist()
     assert learner.n_moves > games.n_moves[0]
     assert learner.n_games == 1
@@ -319,7 +319,7 @@ def test_games_above_a_share_of_the_best_score_are_learned_from(share: float) ->
     n_learned = best = n_good = 0
     for _ in range(100):
         sums = learner.sums.copy()
-        games = learner.play(1)
+        games = learner.learn(1)
         score = int(games.scores[0])
         best = max(best, score)
         if score > share * best:
@@ -353,9 +353,8 @@ def test_a_good_game_is_learned_from_once_and_as_a_whole() -> None:
 
 def test_random_moves_are_those_of_a_random_player() -> None:
     """Equal means of a few hundred games each, within four standard errors of the difference."""
-    drawn = (
-        NTupleLearner(network(SMALL_4X4), NTupleSettings(epsilon=1.0), seed=3).play(50_000).scores
-    )
+    explorer = NTupleLearner(network(SMALL_4X4), NTupleSettings(epsilon=1.0), seed=3)
+    drawn = explorer.learn(50_000).scores
     scores = play(RandomAgent(seed=1), 400, seed=1).scores
     error = (drawn.var() / len(drawn) + scores.var() / len(scores)) ** 0.5
     assert abs(drawn.mean() - scores.mean()) < 4 * error
@@ -438,7 +437,7 @@ def test_games_begin_in_turn_at_the_start_and_in_each_stage_that_was_reached() -
     turns = []
     for _ in range(300):
         turns.append(int(learner._state[0, TURN]))
-        learner.play(1)
+        learner.learn(1)
     known = turns[turns.index(2) :]
     assert known[:6] == [2, 0, 1, 2, 0, 1]
     assert turns[-6:] in ([0, 1, 2] * 2, [1, 2, 0] * 2, [2, 0, 1] * 2)
@@ -452,15 +451,15 @@ def test_games_begin_at_the_chosen_stages_once_they_were_reached() -> None:
     turns = []
     for _ in range(100):
         turns.append(int(learner._state[0, TURN]))
-        learner.play(1)
+        learner.learn(1)
     n_first = turns.index(1)
     assert n_first > 0
     assert turns == [0] * n_first + [1] * (100 - n_first)
     assert learner.n_games == n_first
     first = net.weights[: net.stage_size].copy()
     learner.settings = NTupleSettings(carousel=True, carousel_stages=(16,), within_stage=True)
-    learner.play(1)
-    learner.play(200)
+    learner.learn(1)
+    learner.learn(200)
     assert (net.weights[: net.stage_size] == first).all()
 
 
@@ -470,7 +469,7 @@ def test_a_network_of_named_tuples_learns_as_the_generic_one(order: Any) -> None
     net = network("4x6")
     generic = Network(*network("4x6"))
     for each in (net, generic):
-        NTupleLearner(each, NTupleSettings(order=order), seed=3).play(2_000)
+        NTupleLearner(each, NTupleSettings(order=order), seed=3).learn(2_000)
     assert (net.weights == generic.weights).all()
     assert np.count_nonzero(net.weights) > 1_000
 
@@ -479,6 +478,6 @@ def test_a_learner_that_leaves_the_carousel_begins_games_at_the_start() -> None:
     net = network(ALL_CELLS, (2, 2), stages=[8, 16])
     learner = NTupleLearner(net, NTupleSettings(carousel=True), seed=1)
     while learner._state[0, TURN] != 1:
-        learner.play(1)
+        learner.learn(1)
     learner.settings = NTupleSettings()
-    assert len(learner.play(1).scores) == 1
+    assert len(learner.learn(1).scores) == 1

@@ -111,7 +111,7 @@ def test_each_move_equals_that_of_the_plain_loop(
         steps.clear()
         rate = own.rate_after(learner.n_moves)
         boards, expected, ended = naive.move()
-        games = learner.play(1)
+        games = learner.learn(1)
         assert len(steps) == math.ceil(len(boards) / own.batch)
         size = math.ceil(len(boards) / len(steps)) if steps else 0
         if device == "cuda" and len(steps) > 1:
@@ -134,7 +134,7 @@ def test_each_move_equals_that_of_the_plain_loop(
 
 def test_no_moves_end_no_games() -> None:
     learner = new()
-    assert learner.play(0).scores.shape == (0,)
+    assert learner.learn(0).scores.shape == (0,)
     assert learner.n_moves == 0
 
 
@@ -198,7 +198,7 @@ def test_the_loss_is_the_mean_since_the_last_call(monkeypatch: pytest.MonkeyPatc
     steps = record_steps(learner, monkeypatch)
     for n_moves in (40, 100):
         steps.clear()
-        learner.play(n_moves)
+        learner.learn(n_moves)
         losses = [step.loss for step in steps]
         assert len(losses) >= 9
         assert learner.loss() == pytest.approx(sum(losses) / len(losses), abs=1e-3)
@@ -208,7 +208,7 @@ def test_the_loss_is_the_mean_since_the_last_call(monkeypatch: pytest.MonkeyPatc
 def test_bf16_changes_the_learning_but_not_the_type_of_the_weights() -> None:
     learners = [new(bf16=bf16) for bf16 in (False, True)]
     for learner in learners:
-        learner.play(200)
+        learner.learn(200)
         assert all(t.dtype == torch.float32 for t in learner.network.parameters())
         assert math.isfinite(learner.loss())
     exact, rough = (learner.network.state_dict() for learner in learners)
@@ -224,7 +224,7 @@ def test_the_network_is_in_evaluation_mode_after_an_error(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(learner.fitter, "step", fail)
     with pytest.raises(MemoryError):
-        learner.play(10)
+        learner.learn(10)
     assert not learner.fitter.network.training
 
 
@@ -268,7 +268,7 @@ def test_values_of_an_endgame_converge_to_the_exact_ones(segment: int) -> None:
     options |= {"games": 200, "batch": 64, "segment": segment, "symmetric": False}
     learner = ValueLearner(Table(), ValueSettings(value_scale=10, **options), 1, log)
     learner._games.boards.fill_(board)
-    learner.play(45_000)
+    learner.learn(45_000)
     values = ValueNetAgent(learner.network, value_scale=10).evaluate(board)
     assert values.argmax() == 1
     assert values[1] == pytest.approx(16.37, rel=0.05)
@@ -288,7 +288,7 @@ def test_a_network_learns_to_play_better_than_at_random() -> None:
         return float(play(ValueNetAgent(learner.network, value_scale=1000), 40, 1).scores.mean())
 
     assert mean_score() < 1_500
-    learner.play(64 * 300)
+    learner.learn(64 * 300)
     assert mean_score() > 2_000
 
 

@@ -57,7 +57,7 @@ def new(net_seed: int = 1, device: str = "cpu", seed: int = 7, **settings: Any) 
 def saved(path: Path, **settings: Any) -> Path:
     """Save a learner after 10 moves of each game, and return the file."""
     learner = new(**settings)
-    learner.play(10 * learner.settings.games)
+    learner.learn(10 * learner.settings.games)
     learner.save(path)
     return path
 
@@ -72,13 +72,13 @@ def test_learning_from_a_checkpoint_equals_uninterrupted_learning(
     settings: dict[str, Any], device: str, path: Path
 ) -> None:
     learner = new(device=device, **settings)
-    learner.play(300)
+    learner.learn(300)
     learner.save(path)
     resumed = new(2, device, 8, **settings)
     resumed.resume(path)
     assert state(resumed) == state(learner)
     assert resumed.seconds == pytest.approx(learner.seconds, abs=0.06)
-    games, resumed_games = learner.play(400), resumed.play(400)
+    games, resumed_games = learner.learn(400), resumed.learn(400)
     for column, resumed_column in zip(games, resumed_games, strict=True):
         assert column.tolist() == resumed_column.tolist()
     assert len(games.scores) > 0
@@ -113,10 +113,10 @@ def test_an_interrupted_move_is_completed(
             train(learner, 10_000, save_to=path)
     assert n_calls >= 60 and not learner.fitter.network.training
     resumed.resume(path)
-    whole.play(resumed.n_moves)
+    whole.learn(resumed.n_moves)
     assert state(resumed) == state(whole)
     for each in (resumed, whole):
-        each.play(100)
+        each.learn(100)
     assert state(resumed) == state(whole)
 
 
@@ -145,7 +145,7 @@ def test_a_learner_can_be_resumed_on_another_device(before: str, after: str, pat
     """
     settings: dict[str, Any] = {"restart": 5, "average": 0.9, "jump": 0.5}
     learner = new(device=before.replace("gpu", "cpu"), **settings)
-    learner.play(400)
+    learner.learn(400)
     learner.save(path)
     if before == "gpu":
         rewrite(path, before, chance=torch.zeros(16, dtype=torch.uint8))
@@ -156,7 +156,7 @@ def test_a_learner_can_be_resumed_on_another_device(before: str, after: str, pat
         restored = state(resumed)
         assert restored.pop("chance") != learned.get("chance")
         assert restored == {name: value for name, value in learned.items() if name != "chance"}
-        games = resumed.play(400)
+        games = resumed.learn(400)
         assert {t.device.type for t in (*resumed.network.parameters(), *resumed._games)} == {after}
         results.append((state(resumed), games.scores.tolist()))
     assert results[0] == results[1]
@@ -165,7 +165,7 @@ def test_a_learner_can_be_resumed_on_another_device(before: str, after: str, pat
 
 def test_the_network_that_plays_is_saved_next_to_the_learner(path: Path) -> None:
     learner = new(average=0.9, rate=1e-2)
-    learner.play(400)
+    learner.learn(400)
     learner.save(path)
     agent = ValueNetAgent(path.with_name("net.safetensors"))
     assert agent.value_scale == SCALE
@@ -209,7 +209,7 @@ def test_a_segment_of_another_number_of_games_is_refused(path: Path) -> None:
 def test_a_shorter_segment_learns_from_all_moves_before_resume(path: Path) -> None:
     learner = new(games=4, segment=5, batch=44)
     learner.resume(saved(path, games=4, segment=20))  # 10 moves are made
-    learner.play(1)
+    learner.learn(1)
     assert learner.fitter.n_steps == 1  # from 11 moves of 4 games
 
 
@@ -221,7 +221,7 @@ def test_restart_may_be_turned_on_and_off(
     """Games whose beginnings are unknown restart from the boards that are known."""
     learner = new(games=8, restart=after, batch=64)
     learner.resume(saved(path, games=8, restart=before))
-    games = learner.play(3_000)
+    games = learner.learn(3_000)
     assert len(games.scores) >= 1
     assert (games.n_moves > 10).all()
 
@@ -231,14 +231,14 @@ def test_restart_may_be_turned_on_in_games_of_thousands_of_moves(path: Path) -> 
     """They restart at boards that are known: none of them is empty."""
     lengths = [3_010, 1_100, 8, 1_023]
     before, learner, resumed = new(games=4), *(new(games=4, restart=5) for _ in range(2))
-    before.play(40)
+    before.learn(40)
     before._games = before._games._replace(lengths=torch.tensor(lengths))
     before.save(path)
-    learner.play(40)
+    learner.learn(40)
     learner.resume(path)
     begins = list[int]()
     for _ in range(400):
-        learner.play(1)
+        learner.learn(1)
         assert learner._games.boards.all()
         begins += learner._games.begins.tolist()
     assert set(lengths) < set(begins)
@@ -280,7 +280,7 @@ def test_a_run_writes_its_learner_network_and_rows(command: TrainingCommand) -> 
     assert [row["n_moves"] // 500 for row in rows] == [1, 2, 2]
     for row in rows:
         while expected.n_moves < row["n_moves"]:
-            expected.play(1)
+            expected.learn(1)
         assert row["loss"] == pytest.approx(expected.loss(), abs=1e-3)
         assert row["n_games"] == expected.n_games
         assert row["seconds"] > 0

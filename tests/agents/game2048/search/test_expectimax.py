@@ -360,7 +360,7 @@ def learned() -> Network:
     learner = NTupleLearner(
         network([[0, 1, 4, 5], [1, 2, 5, 6], [0, 1, 2, 3], [4, 5, 6, 7]]), seed=1
     )
-    learner.play(300_000)
+    learner.learn(300_000)
     return learner.network
 
 

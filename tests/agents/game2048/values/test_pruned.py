@@ -122,7 +122,7 @@ def test_a_pruned_network_neither_learns_nor_is_pruned_again(tmp_path: Path) -> 
     ):
         with pytest.raises(ValueError, match=r"must have all weights, got a pruned one"):
             refused()
-    NTupleLearner(expand(small), seed=1).play(100)
+    NTupleLearner(expand(small), seed=1).learn(100)
     assert not list(tmp_path.iterdir())
 
 

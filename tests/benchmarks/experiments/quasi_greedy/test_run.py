@@ -434,7 +434,7 @@ def test_seconds_go_with_the_learner_that_was_saved(
 def test_compiling_takes_no_time_of_a_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     experiment, games = tiny("search"), []
     plan = playing.make_plan(experiment, Scale("seconds", 0.1), 1, GAMES)
-    play, clock = NTupleLearner.play, time.process_time
+    learn, clock = NTupleLearner.learn, time.process_time
     compiled: set[float] = set()
 
     def slow_at_first(learner: NTupleLearner, n_moves: float) -> Any:
@@ -444,9 +444,9 @@ def test_compiling_takes_no_time_of_a_run(monkeypatch: pytest.MonkeyPatch, tmp_p
             end = clock() + 1
             while clock() < end:
                 pass
-        return play(learner, n_moves)
+        return learn(learner, n_moves)
 
-    monkeypatch.setattr(NTupleLearner, "play", slow_at_first)
+    monkeypatch.setattr(NTupleLearner, "learn", slow_at_first)
     each = experiment.run("search after 12 h")
     *_, last = playing.play(experiment, each, 1, plan, 1, tmp_path)
     assert len(compiled) == 2 and last["seconds"] < 1
@@ -485,7 +485,7 @@ def test_runs_that_experiments_share_learn_the_same(name: str, own: str, other: 
     for experiment, each in ((tiny(name), own), (tiny("restart"), other)):
         options = from_dict(experiment.learner_of(experiment.run(each)), NTupleSettings)
         learners.append(NTupleLearner(network(**experiment.network), options, seed=1))
-        learners[-1].play(5_000)
+        learners[-1].learn(5_000)
     first, second = learners
     assert first.n_moves == second.n_moves
     assert first.network.fixed.tobytes() == second.network.fixed.tobytes()
@@ -656,7 +656,7 @@ def test_an_interrupted_run_goes_on_between_its_evaluations(
     plan = playing.make_plan(experiment, Scale("moves", 20_000), 2, {"greedy": 5, "3-ply": 0})
     task = (experiment, experiment.runs[0], 1, plan, 1)
     straight = playing.play(*task, tmp_path / "straight")
-    learned = NTupleLearner.play
+    learned = NTupleLearner.learn
     for stop in (6_000, 15_000):  # before the first evaluation, and after it
 
         def interrupted(learner: NTupleLearner, n_moves: float, stop: int = stop) -> Any:
@@ -665,7 +665,7 @@ def test_an_interrupted_run_goes_on_between_its_evaluations(
             return learned(learner, min(n_moves, 1_000))
 
         with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-            patched.setattr(NTupleLearner, "play", interrupted)
+            patched.setattr(NTupleLearner, "learn", interrupted)
             playing.play(*task, tmp_path / "interrupted")
         (file,) = (tmp_path / "interrupted").rglob("learner.npz")
         assert stop <= NTupleLearner.load(file).n_moves < stop + 4_000
