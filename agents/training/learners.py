@@ -134,7 +134,7 @@ def run(settings: RunSettings, options: Options) -> None:
         print(_resume_hint(settings, options), file=sys.stderr)
         raise
     except Diverged as error:
-        folder.add_row({**trainee.position(), "diverged": error.last})
+        folder.add_row({**trainee.counters(), "diverged": error.last})
         message = f"{error}; {options.out} has the last saved learner"
         raise Diverged(message, error.last) from error
 
@@ -176,7 +176,7 @@ def _advance(trainee: Trainee, settings: RunSettings, options: Options, folder: 
 
     def evaluate() -> None:
         bar.set_description("evaluation")
-        folder.add_row({**trainee.position(), **trainee.evaluate()})
+        folder.add_row({**trainee.counters(), **trainee.evaluate()})
         bar.set_description(None)
 
     with tqdm(total=total, initial=before, unit=f" {trainee.amount_unit}", unit_scale=True) as bar:

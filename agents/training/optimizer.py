@@ -75,7 +75,10 @@ class Fitter:
             raise ValueError(
                 f"network must be a torch.nn.Module with parameters, got {shown(network)}"
             )
-        self.network, self.n_steps, self._loss, self._encode = network.eval(), 0, loss, encode
+        network.eval()
+        self.network = network
+        self.n_steps = 0
+        self._loss, self._encode = loss, encode
         self._name, self._average, self._bf16, self._clip = optimizer, average, bf16, clip
         self.played = deepcopy(network).requires_grad_(False) if average else network
         self._is_recorded = optimizer == "adam" and next(network.parameters()).is_cuda

@@ -74,7 +74,7 @@ class Trainee(Protocol):
     def advance(self, amount: int) -> None:
         """Learn about this amount, or a smaller complete part of it."""
 
-    def position(self) -> dict[str, Any]:
+    def counters(self) -> dict[str, Any]:
         """Return the first entries of each row: the amount and the seconds."""
 
     def report(self) -> dict[str, Any]:
@@ -347,7 +347,7 @@ class MoveTraining:
         mean = self.progress().mean_score
         return {} if math.isnan(mean) else {"mean": f"{mean:,.0f}"}
 
-    def position(self) -> dict[str, Any]:
+    def counters(self) -> dict[str, Any]:
         """Return the numbers of games and moves and the seconds."""
         return {name: getattr(self.learner, name) for name in ("n_games", "n_moves", "seconds")}
 

@@ -226,10 +226,10 @@ class raw_env(AECEnv):  # type: ignore[misc]
             ValueError: a wrong seed or deal; the game is unchanged.
         """
         opening = check_opening({} if options is None else options)
-        fresh = seed is not None or self._generator is None
         number = None if seed is None else int(new_match(seed)["seed"])
-        generator = np.random.default_rng(number) if fresh else self._generator
-        assert generator is not None
+        generator = self._generator
+        if seed is not None or generator is None:
+            generator = np.random.default_rng(number)
         match = new_match(draw_word(generator) if number is None else number, self.rules)
         first_game(match, *opening)
         self._games[0], self._generator = match, generator

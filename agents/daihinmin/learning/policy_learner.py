@@ -337,7 +337,7 @@ class PolicyTraining:
             return learn_by_self_play(own.games, own.seed, self.ascent, own.rate, self._workers())
         return learn_from_choices(self._recorded(), own.epochs, own.seed, self.ascent, own.rate)
 
-    def position(self) -> dict[str, Any]:
+    def counters(self) -> dict[str, Any]:
         """Return the step, and the seconds since the run was started or resumed."""
         return {"step": self.ascent.n, "seconds": round(self.seconds, 1)}
 

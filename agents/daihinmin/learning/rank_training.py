@@ -333,7 +333,7 @@ class RankTraining:
         """Number of generations."""
         return self.generation
 
-    def position(self) -> dict[str, Any]:
+    def counters(self) -> dict[str, Any]:
         """Return the generation."""
         return {"generation": self.generation}
 

@@ -150,12 +150,14 @@ class SearchValueLearner:
         settings: SearchValueSettings | None = None,
         seed: int | None = None,
     ) -> None:
-        self.model, self.size = model, model.size
+        self.model = model
+        self.size = model.size
         self.settings = given_or_default(settings, SearchValueSettings)
         self.search = given_or_default(search, MCSoftmaxSettings, "search")
         if self.search.reuse:
             raise ValueError("reuse must be false: reused trees have values from before the update")
-        self.n_moves, self.n_games, self.seconds = 0, 0, 0.0
+        self.n_moves = self.n_games = 0
+        self.seconds = 0.0
         self.latest: dict[str, float] = {}
         # The search with an N-tuple network is compiled.
         self._agent = MCSoftmaxAgent(getattr(model, "network", model), self.search)
@@ -166,7 +168,8 @@ class SearchValueLearner:
         batch.start_all(self._games, np.ones(n, np.bool_), START_TILES, *self.size)
         self._afters = np.zeros(n, np.uint64)  # before the boards; 0 for new games
         self._lengths = np.zeros(n, np.int64)
-        self._loss = np.zeros(2)
+        self._squares = 0.0  # sum of squared errors since the last report
+        self._n_errors = 0
         self._rng = np.uint64(draw_word(rng))
         self._diverged = False
 
@@ -250,7 +253,8 @@ class SearchValueLearner:
             loss = self.model.fit(afters, np.ascontiguousarray(targets), self.n_moves)
             if not math.isfinite(loss):
                 self._stop()
-            self._loss += len(afters) * loss, len(afters)
+            self._squares += len(afters) * loss
+            self._n_errors += len(afters)
 
     def _record(self, searched: Values, valued: Values) -> None:
         """Record the values of boards by the search and by the value function.
@@ -291,18 +295,21 @@ class SearchValueLearner:
         ended = np.stack((games[SCORE, over].astype(np.int64), self._lengths[over], tiles), 1)
         batch.play_all(games, actions, over, START_TILES, table(rows, cols), rows, cols)
         if self.settings.turn:
-            self._rng, bits = (np.uint64(each) for each in next_random(self._rng))
-            _turn(games, bits, rows, cols)
+            rng, bits = next_random(self._rng)
+            self._rng = np.uint64(rng)  # kernels return words as integers
+            _turn(games, np.uint64(bits), rows, cols)
         self._afters = np.where(over, np.uint64(0), afters)
         self._lengths = np.where(over, 0, self._lengths + 1)
-        self.n_moves, self.n_games = self.n_moves + int((~over).sum()), self.n_games + len(ended)
+        self.n_moves += int((~over).sum())
+        self.n_games += len(ended)
         return ended
 
     def loss(self) -> float:
         """Return the root-mean-square error since the last call, in points."""
-        squares, n = self._loss.tolist()
-        self._loss[:] = 0
-        return round(math.sqrt(squares / n), 1) if n else math.nan
+        mean = self._squares / self._n_errors if self._n_errors else math.nan
+        self._squares = 0.0
+        self._n_errors = 0
+        return round(math.sqrt(mean), 1)
 
     def save(self, path: str | Path) -> None:
         """Write the checkpoint of a run; if the values diverged, the file is not changed.
@@ -338,6 +345,7 @@ class SearchValueLearner:
                     raise ValueError(f"it has {len(arrays[name])} games, not {len(own)}")
                 own[:] = arrays[name].view(own.dtype)
             self.n_moves, self.n_games = int(metadata["n_moves"]), int(metadata["n_games"])
-            self.seconds, self._rng = float(metadata["seconds"]), np.uint64(metadata["rng"])
+            self.seconds = float(metadata["seconds"])
+            self._rng = np.uint64(metadata["rng"])
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"{path} does not fit the settings: {error}") from error

@@ -155,12 +155,15 @@ class ValueLearner:
         if settings.jump and log is None:
             raise ValueError(f"jump must be 0 without a log, got {shown(settings.jump)}")
         self.fitter = new_fitter(network, mse_loss, settings, planes)
-        self.n_moves, self.n_games, self.seconds = 0, 0, 0.0
-        self._device, self._seed = nets.device_of(network), int(seed or 0)
+        self.n_moves = self.n_games = 0
+        self.seconds = 0.0
+        self._device = nets.device_of(network)
+        self._seed = int(seed or 0)
         self._chance = torch.Generator(self._device).manual_seed(self._seed % 2**63)
-        self._log, self._rng = log, np.random.default_rng(self._seed)
+        self._log = log
+        self._rng = np.random.default_rng(self._seed)
         self._moves = Recorded(afterstates)
-        self._chance_moves = Recorded(_spawn_and_turn if settings.symmetric else spawn)
+        self._spawn, self._spawn_and_turn = Recorded(spawn), Recorded(_spawn_and_turn)
         self._history = None
         if settings.restart is not None:
             self._history = _History(settings.games, self._device)
@@ -168,7 +171,8 @@ class ValueLearner:
         zeros = torch.zeros_like(boards)
         self._games = _GameBatch(boards, zeros, zeros, zeros, zeros, jumped)
         self._segment: list[_Step] = []
-        self._loss, self._n_steps = torch.zeros((), device=self._device), 0
+        self._loss = torch.zeros((), device=self._device)
+        self._n_steps = 0
 
     @property
     def network(self) -> nn.Module:
@@ -201,15 +205,17 @@ class ValueLearner:
         if len(self._segment) >= self.settings.segment:
             self._learn()
         moved = games._replace(
-            boards=self._chance_moves(afters, *self._draw(over.shape)),
+            boards=self._after_chance(afters),
             afters=afters,
             scores=games.scores + rewards,
             lengths=games.lengths + ~over,
         )
-        n_over, ended = int(over.sum()), games.scores.new_empty(0, 3)
+        n_over = int(over.sum())
+        ended = games.scores.new_empty(0, 3)
         if n_over:
             moved, ended = self._begin_again(moved, over)
-        self._games, self.n_moves = moved, self.n_moves + len(over) - n_over
+        self._games = moved
+        self.n_moves += len(over) - n_over
         self.n_games += len(ended)
         return ended
 
@@ -225,12 +231,15 @@ class ValueLearner:
         after, reward = afters.gather(1, at)[:, 0], rewards.gather(1, at)[:, 0]
         return after, reward, torch.where(over, 0.0, best), over
 
-    def _draw(self, shape: tuple[int, ...]) -> tuple[Tensor, ...]:
-        """Return random bits for tiles, and symmetries of boards unless `symmetric` is false."""
-        bits = draw_bits(shape, self._chance)
+    def _after_chance(self, afters: Tensor) -> Tensor:
+        """Return the boards after chance has added tiles, turned unless `symmetric` is false."""
+        bits = draw_bits(afters.shape, self._chance)
         if not self.settings.symmetric:
-            return (bits,)
-        return bits, torch.randint(8, shape, generator=self._chance, device=self._device)
+            spawned: Tensor = self._spawn(afters, bits)
+            return spawned
+        symmetry = torch.randint(8, afters.shape, generator=self._chance, device=self._device)
+        turned: Tensor = self._spawn_and_turn(afters, bits, symmetry)
+        return turned
 
     def _values(self, afters: Tensor, rewards: Tensor, legal: Tensor) -> Tensor:
         """Return reward plus value of the moves, `float32[n, 4]`, in points."""
@@ -304,7 +313,8 @@ class ValueLearner:
 
     def _new_games(self, n: int) -> tuple[Tensor, Tensor]:
         """Return the first boards of `n` games, and a mask of those that are from the log."""
-        boards, jumped = start((n,), self._chance), torch.zeros(n, dtype=torch.bool)
+        boards = start((n,), self._chance)
+        jumped = torch.zeros(n, dtype=torch.bool)
         if self.settings.jump and self._log is not None:
             jumped = torch.from_numpy(self._rng.random(n) < self.settings.jump)
             words = self._log[self._rng.integers(len(self._log), size=n)]["board"]
@@ -315,7 +325,8 @@ class ValueLearner:
     def loss(self) -> float:
         """Return the mean squared error of the outputs since the last call or `resume`."""
         mean = float(self._loss) / self._n_steps if self._n_steps else math.nan
-        self._loss, self._n_steps = torch.zeros_like(self._loss), 0
+        self._loss = torch.zeros_like(self._loss)
+        self._n_steps = 0
         return round(mean, 4)
 
     def save(self, path: str | Path) -> None:

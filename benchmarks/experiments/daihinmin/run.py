@@ -176,7 +176,7 @@ def advance(
         rows = [row for row in trainee.folder.rows() if row["generation"] == trainee.generation]
         if trainee.generation > 0 and not any("against_sample" in row for row in rows):
             of_machine = {"machine": {"cpu": machine()["cpu"]}}
-            trainee.folder.add_row({**trainee.position(), **trainee.evaluate(), **of_machine})
+            trainee.folder.add_row({**trainee.counters(), **trainee.evaluate(), **of_machine})
         if trainee.generation >= total or time.time() > end:
             return
         trainee.advance()
