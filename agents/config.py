@@ -244,7 +244,9 @@ def one_line(error: ValidationError, given: Any, kind: Any = None) -> str:
     errors = _without_branches(error.errors(include_url=False), given)
     messages = list(dict.fromkeys(_message(each, kind) for each in errors[:MAX_MESSAGES]))
     more = len(errors) - MAX_MESSAGES
-    return "; ".join(messages + [f"and {more} more errors"] * (more > 0))
+    if more > 0:
+        messages.append(f"and {more} more errors")
+    return "; ".join(messages)
 
 
 _KINDS = {

@@ -17,7 +17,7 @@ from traceback import walk_tb
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from afterstate.envs import durable_files
-from afterstate.envs.messages import listed, printable, shown
+from afterstate.envs.messages import counted, listed, printable, shown
 from afterstate.envs.options import (
     Option,
     build,
@@ -331,11 +331,11 @@ def _unknown(unknown: Sequence[str], options: Sequence[Option], words: Sequence[
 
 
 def _before(word: str, options: Sequence[Option], words: Sequence[str]) -> str:
-    """Return how many values the option has that stands before a word that belongs to none."""
+    """Return the number of values of the option that stands before a word that belongs to none."""
     before = next((each for each in words[words.index(word) :: -1] if each.startswith("--")), "")
     numbers = {each.name: each.value.n_words for each in options if each.value is not None}
     n_words = numbers.get(before)
-    return f" after {before}, which has {n_words} value{'s' * (n_words > 1)}" if n_words else ""
+    return f" after {before}, which has {counted(n_words, 'value')}" if n_words else ""
 
 
 def run_process(command: Callable[[], Any]) -> int:

@@ -150,7 +150,10 @@ def append(path: str | Path, values: Sequence[Any]) -> None:
     Raises:
         OSError: they cannot be written; the file stays as it was.
     """
-    durable_files.append(path, b"\n" * is_cut_off(path) + to_lines(values))
+    data = to_lines(values)
+    if is_cut_off(path):
+        data = b"\n" + data
+    durable_files.append(path, data)
 
 
 def truncate(path: str | Path, key: str, last: int) -> int:
@@ -186,7 +189,9 @@ def truncate(path: str | Path, key: str, last: int) -> int:
         LOGGER.warning("%s: moved lines without %r to %s: %d", path, key, damaged, len(left))
     kept = [(number, line) for number, line in every if number is not None and number <= last]
     data = b"".join(line for _, line in kept)
-    durable_files.write(path, data + b"\n" * (bool(data) and not data.endswith(b"\n")))
+    if data and not data.endswith(b"\n"):
+        data += b"\n"
+    durable_files.write(path, data)
     return kept[-1][0] if kept else 0
 
 

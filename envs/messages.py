@@ -46,6 +46,15 @@ def listed(values: Iterable[Any]) -> str:
     return ", ".join(map(str, values))
 
 
+def counted(n: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "card"), counted(2, "card")
+    ('1 card', '2 cards')
+    """
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
 def is_text(value: str) -> bool:
     """Return True if UTF-8 has all characters; False for bytes of a command line that are none."""
     try:

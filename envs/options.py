@@ -19,6 +19,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from decimal import Decimal
 from enum import Enum
@@ -340,8 +341,8 @@ def _choice(choices: Sequence[Any]) -> Value:
     def read(words: Sequence[str]) -> Any:
         if words[0] in by_word:
             return by_word[words[0]]
-        wanted = f"must be {'one of ' * (len(by_word) > 1)}{expected}"
-        raise ValueError(f"{wanted}, got {shown(words[0])}{near(words[0], by_word)}")
+        wanted = f"one of {expected}" if len(by_word) > 1 else expected
+        raise ValueError(f"must be {wanted}, got {shown(words[0])}{near(words[0], by_word)}")
 
     return Value(f"{{{','.join(by_word)}}}", expected, read, choices=tuple(by_word))
 
@@ -388,9 +389,11 @@ def _union(kinds: Sequence[Any]) -> Value:
                 raise
             raise ValueError(f"must be {expected}, got {shown(' '.join(words))}") from error
 
-    name = "|".join([*(c for v in others for c in v.choices), last.name, *["none"] * is_optional])
+    names = [*(choice for value in others for choice in value.choices), last.name]
+    if is_optional:
+        names.append("none")
     choices = tuple(choice for value in (*others, last) for choice in value.choices)
-    return Value(name, expected, read, last.n_words, choices, last.game)
+    return Value("|".join(names), expected, read, last.n_words, choices, last.game)
 
 
 def _text_or_list(words: Sequence[str]) -> Any:
@@ -466,12 +469,11 @@ def _setting(text: str) -> Any:
     from afterstate.envs import json_files
 
     text = {"True": "true", "False": "false", "None": "null", "none": "null"}.get(text, text)
-    is_written_otherwise = {*"eE_"} & {*text}  # than JSON has integers, such as 1e3
-    for read in [whole_number] * bool(is_written_otherwise) + [json_files.parse]:
-        try:
-            return read(text)
-        except ValueError:
-            pass
+    if {*"eE_"} & {*text}:  # perhaps an integer that JSON writes otherwise, such as 1e3
+        with suppress(ValueError):
+            return whole_number(text)
+    with suppress(ValueError):
+        return json_files.parse(text)
     return os.path.expanduser(text)
 
 

@@ -15,6 +15,7 @@ from afterstate.envs.daihinmin import cards, plays, render
 from afterstate.envs.daihinmin.players import Player, returned
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game
 from afterstate.envs.daihinmin.views import legal_plays
+from afterstate.envs.messages import counted
 from afterstate.envs.words import check_seed
 
 HELP = "a play in notation or its number, pass, ? hint, L legal plays, Q quit"
@@ -73,7 +74,7 @@ class Person:
         self._show(view)
         hand = int(view["hands"][view["turn"]])
         while True:
-            text = ask(f"{n} card{'s' * (n > 1)} to give away")
+            text = ask(f"{counted(n, 'card')} to give away")
             if text == "?":
                 self._hint(lambda: cards.text(returned(self._player.give(view, n), "give")))
                 continue

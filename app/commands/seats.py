@@ -61,7 +61,8 @@ def _games(name: str) -> list[str]:
         return ["2048" if hasattr(agents.find(name), "act") else "daihinmin"]
     if not is_installed(first if is_2048 else of_daihinmin):
         raise ImportError(f'{first} needs torch: pip install "afterstate[neural]"')
-    return ["2048"] * is_2048 + ["daihinmin"] * (of_daihinmin in known)
+    is_of = {"2048": is_2048, "daihinmin": of_daihinmin in known}
+    return [game for game, has_player in is_of.items() if has_player]
 
 
 def is_installed(name: str) -> bool:

@@ -21,7 +21,7 @@ from afterstate.envs.daihinmin.records.validity import check_record
 from afterstate.envs.daihinmin.render import CLASSES, PLACES
 from afterstate.envs.daihinmin.rules import GAME, N_PLAYERS, Game, give, partner, play, rewind
 from afterstate.envs.daihinmin.views import legal_plays, view
-from afterstate.envs.messages import shown
+from afterstate.envs.messages import counted, shown
 from afterstate.web.answers import Json
 from afterstate.web.choices import find, player_spec
 from afterstate.web.game_2048 import Seed
@@ -138,7 +138,7 @@ def _gift(game: Game, giver: int, gift: int, players: Sequence[Json | None]) -> 
     receiver, n = int(partner(game, giver)), gift.bit_count()
     visitors = [player for player, each in enumerate(players) if each is None]
     is_seen = not visitors or bool({giver, receiver} & {*visitors})
-    what = cards.text(gift) if is_seen else f"{n} card{'s' * (n > 1)}"
+    what = cards.text(gift) if is_seen else counted(n, "card")
     return f"Exchange, {{{giver}}} to {{{receiver}}}: {what}."
 
 

@@ -42,6 +42,7 @@ from afterstate.envs.daihinmin.rules import (
     skip,
 )
 from afterstate.envs.daihinmin.views import known_cards
+from afterstate.envs.messages import counted
 from afterstate.envs.pictures import Pixels, font, require_extra
 
 if TYPE_CHECKING:
@@ -281,7 +282,7 @@ def _draw_plate(image: Image.Image, seat: _Seat, x: int, y: int) -> None:
     sprite = _pill(_PLATE, color)
     image.paste(sprite, (left, y), sprite)
     _write(image, (left + 14, middle), seat.name, 17, _INK, "lm")
-    points = f"{seat.points} point{'s' * (seat.points != 1)}"
+    points = counted(seat.points, "point")
     _write(image, (x + 30, middle), ", ".join(filter(None, (seat.class_name, points))), 15, _RANK)
     count = str(seat.left) if passed or not seat.status else seat.status
     _write(image, (left + width - 14, middle), count, 17, _INK, "rm")
