@@ -59,8 +59,8 @@ def write(
         path: the file; its folder is made if it is missing.
         kind: the kind of file, such as `"ntuple"`.
         header: further entries of the header, fit for JSON.
-        arrays: by name.
-        level: of compression, from 0 (none) to 9 (small and slow).
+        arrays: arrays by name.
+        level: level of compression, from 0 (none) to 9 (small and slow).
 
     Raises:
         OSError: it cannot be written, for example because the disk is full; an older file is kept.
@@ -198,7 +198,7 @@ def check_npy_header(file: IO[bytes], descr: Any, shape: tuple[int, ...]) -> Non
     """Read the header of an array in numpy's format 1.0 and compare it; it is never parsed.
 
     Args:
-        file: at the beginning of the array; afterwards at its data.
+        file: file at the beginning of the array; afterwards at its data.
         descr: the expected type, as numpy writes it.
         shape: the expected shape, in C order.
 

@@ -59,8 +59,8 @@ def save(net: nn.Module, path: str | Path, /, bits: int = 32, **facts: Any) -> N
     Args:
         net: the network; its `settings`, if it has them, are the arguments that make another.
         path: the file.
-        bits: of a weight in the file: 32, or 16 (float16), which halves the file and hardly
-            changes the play; a network that is read has 32 again.
+        bits: number of bits of a weight in the file: 32, or 16 (float16), which halves the file
+            and hardly changes the play; a network that is read has 32 again.
         **facts: further metadata, fit for JSON.
 
     Raises:
@@ -83,7 +83,7 @@ def write(path: str | Path, tensors: Mapping[str, Tensor], /, **header: str) -> 
 
     Args:
         path: the file.
-        tensors: by name; contiguous, on the CPU.
+        tensors: tensors by name; contiguous, on the CPU.
         **header: further entries of the header.
 
     Raises:

@@ -123,7 +123,7 @@ def read(parts: Sequence[Part], program: str, words: Sequence[str], description:
     Args:
         parts: dataclasses, whose docstrings are the help texts.
         program: name of the command in its usage.
-        words: of the command line, after the name.
+        words: words of the command line, after the name.
         description: text of the help above the options.
 
     Raises:
@@ -316,8 +316,8 @@ def _unknown(unknown: Sequence[str], options: Sequence[Option], words: Sequence[
 
     Args:
         unknown: the words that belong to no option.
-        options: of the command.
-        words: of the command line.
+        options: options of the command.
+        words: words of the command line.
     """
     option = next((each for each in unknown if each.startswith("-")), None)
     if option is None:
@@ -376,7 +376,7 @@ def exit_code(command: Callable[..., Any], *arguments: Any) -> int:
     Args:
         command: returns its exit code, None for 0. Its errors of files, values and missing packages
             are what is wrong with its input; a `KeyboardInterrupt` may say how to go on.
-        arguments: of the command.
+        arguments: arguments of the command.
 
     Returns:
         The code, 130 if the command was interrupted.

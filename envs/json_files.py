@@ -164,7 +164,7 @@ def truncate(path: str | Path, key: str, last: int) -> int:
 
     Args:
         path: the file; it may be missing.
-        key: of the integer by which rows are ordered, such as `"n_moves"`.
+        key: key of the integer by which rows are ordered, such as `"n_moves"`.
         last: the largest integer that is kept.
 
     Returns:

@@ -53,8 +53,8 @@ def monte_carlo_with_rank_net(
         playouts: playouts a decision; see `MonteCarloAgent` for the rest.
         seconds: time a decision.
         policy: the policy of the playouts.
-        seed: of the search.
-        transitions: for the values of finishing places.
+        seed: seed of the search.
+        transitions: transitions of classes, for the values of finishing places.
         **search: see `MonteCarloSettings`.
     """
     rank_net = import_module("afterstate.agents.daihinmin.values.rank_net")

@@ -35,7 +35,7 @@ class RandomAgent(Agent):
     """Plays a random legal move.
 
     Args:
-        seed: of its random moves.
+        seed: seed of its random moves.
         size: rows and columns of the boards it plays on.
 
     Raises:

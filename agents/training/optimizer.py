@@ -43,7 +43,7 @@ class Fitter:
 
     Args:
         network: the network; it learns in place, on its device.
-        loss: of the network's outputs, as `float32`, and their targets.
+        loss: loss of the network's outputs, as `float32`, and their targets.
         optimizer: `"adam"` (Kingma and Ba 2015) or `"sgd"`.
         momentum: momentum of `"sgd"`.
         average: decay of the moving average of the weights; 0 is no average.
@@ -101,7 +101,7 @@ class Fitter:
 
         Args:
             inputs: inputs of the network, or of `encode`, on the network's device.
-            targets: those of the loss, on the same device.
+            targets: targets of the loss, on the same device.
             rate: learning rate.
 
         Returns:

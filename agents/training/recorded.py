@@ -24,10 +24,10 @@ class Recorded:
     """A function of tensors; on a GPU it is recorded for each shape of its arguments.
 
     Args:
-        function: of one or more tensors of a device, returns a tensor or a tuple of tensors. What
-            else it reads or changes must be in the same place at each call. It is not called again
-            once it is recorded, so it may neither read a value (`item()`) nor depend on anything
-            but tensors.
+        function: function of one or more tensors of a device that returns a tensor or a tuple of
+            tensors. What else it reads or changes must be in the same place at each call. It is
+            not called again once it is recorded, so it may neither read a value (`item()`) nor
+            depend on anything but tensors.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:

@@ -25,7 +25,7 @@ class BoardFeatures(nn.Module):
 
     Args:
         space: observation space of planes, `Box[planes, rows, cols]`.
-        channels: of each convolution.
+        channels: number of channels of each convolution.
 
     Raises:
         ValueError: observations that are no planes, or of a board below 3x3.

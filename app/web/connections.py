@@ -31,7 +31,7 @@ class Server(uvicorn.Server):
     """A server that ends its searches before it waits for the answers that are left.
 
     Args:
-        config: of uvicorn.
+        config: config of uvicorn.
         stop: ends the searches.
     """
 

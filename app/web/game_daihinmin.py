@@ -106,7 +106,7 @@ def new(
 
     Args:
         players: the players; None is the visitor.
-        seed: of the deals, seats and drawn places.
+        seed: seed of the deals, seats and drawn places.
         n_games: its length in games.
         places: finishing places of the games before, whose plays are not known.
     """

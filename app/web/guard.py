@@ -47,7 +47,7 @@ class Guard:
     Args:
         app: the application.
         hosts: names of this server, lower case, without ports.
-        limits: of bodies and requests.
+        limits: limits of bodies and requests.
         is_known: returns True for the cookie of a visitor. Requests with other cookies count for
             their address.
     """

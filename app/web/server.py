@@ -34,8 +34,8 @@ def create_app(
     """Return the application.
 
     Args:
-        folder: of the visitors' files.
-        limits: of visitors and searches.
+        folder: folder of the visitors' files.
+        limits: limits of visitors and searches.
         hosts: names of the server that requests may have.
     """
     limits = limits or Limits()

@@ -51,7 +51,7 @@ class Visitor:
     Args:
         key: the name of its file.
         games: its games.
-        address: from which it came; empty if that was before the server's start.
+        address: address from which it came; empty if that was before the server's start.
 
     Attributes:
         saved: the games as they are in its file.
@@ -88,7 +88,7 @@ class Visitors:
     """All visitors.
 
     Args:
-        folder: of their files; it is made if it is missing.
+        folder: folder of their files; it is made if it is missing.
         limits: the number of visitors, and the size of their files.
 
     Raises:

@@ -151,8 +151,8 @@ def first_game(game: Game, seats: Numbers, classes: Numbers, hands: Words) -> No
     Args:
         game: the match.
         seats: the player at each seat; drawn if empty.
-        classes: by player; none if empty.
-        hands: by player; dealt at random if empty.
+        classes: classes by player; none if empty.
+        hands: hands by player; dealt at random if empty.
     """
     set_up(game)
     for seat in range(len(seats)):  # assigning a whole array takes three seconds more to compile

@@ -109,7 +109,7 @@ class DaihinminEnv(gym.Env[Planes, np.int64]):
         Args:
             seed: seed of the match, as in `raw_env.reset`, and of our seat, the random opponents
                 and those by name of this and later episodes; None continues the random streams.
-            options: those of `raw_env.reset`; others are ignored.
+            options: options of `raw_env.reset`; others are ignored.
 
         Raises:
             ValueError: a wrong seed or deal.

@@ -286,7 +286,7 @@ def step_all(
     Args:
         batch: the games, changed in place.
         actions: `[B]` in 0..2421.
-        opening: of the episodes that start.
+        opening: opening of the episodes that start.
         rewards: are written to, as the rest.
         terminated: episodes that have ended by themselves.
         truncated: episodes that have reached the limit of steps.

@@ -206,15 +206,15 @@ def read_infos(
     largest_tiles: Numbers,
     legal: Flags,
 ) -> None:
-    """Write the infos of all games.
+    """Write the infos of all games into arrays.
 
     Args:
         games: `uint64[8, B]`.
-        action_masks: gets the legal moves, `[B, 4]` of zeros and ones.
-        afters: gets the afterstates of the last actions, exponents `[B, rows, cols]`.
-        scores: gets the scores.
-        largest_tiles: gets the largest tiles.
-        legal: gets whether the last action was legal.
+        action_masks: legal moves, `[B, 4]` of zeros and ones.
+        afters: afterstates of the last actions, exponents `[B, rows, cols]`.
+        scores: scores.
+        largest_tiles: largest tiles.
+        legal: True for games whose last action was legal.
     """
     read_into(games, AFTER, afters)
     mask_words = action_masks.reshape(-1).view(np.uint32)
@@ -295,10 +295,10 @@ def step_all(
         illegal_limit: illegal actions in a row after which a game is truncated.
         n_tiles: tiles at the start.
         move_table: the move table.
-        rewards: get the rewards, `[B]`.
-        terminated: gets whether each game has ended.
-        truncated: gets whether each game has reached a limit.
-        boards: get the exponents, `[B, rows, cols]`.
+        rewards: rewards, overwritten, `[B]`.
+        terminated: True for games that have ended, overwritten.
+        truncated: True for games that have reached a limit, overwritten.
+        boards: exponents, overwritten, `[B, rows, cols]`.
         action_masks: as in `read_infos`.
         afters: as in `read_infos`.
         scores: as in `read_infos`.

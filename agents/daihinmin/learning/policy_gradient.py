@@ -67,11 +67,11 @@ def add_gradient(
     That is the features of the chosen option less their mean by the policy.
 
     Args:
-        workspace: of `weigh_options`.
+        workspace: workspace of `weigh_options`.
         n: the number of options; with one the gradient is 0.
         chosen: the index of the chosen option.
         factor: multiplies the gradient.
-        gradient: by weight, changed.
+        gradient: gradient by weight, changed.
     """
     if n == 1:
         return
@@ -122,11 +122,11 @@ def _add_games(
         match: continues from each deal with a game of its own.
         games: `[1]`, overwritten.
         n_deals: number of deals.
-        weights: of the policy.
-        values: of the finishing places.
+        weights: weights of the policy.
+        values: values of the finishing places.
         gradients: `[n_repeats, 5, weights]`, overwritten.
         workspace: overwritten.
-        total: by weight; the sum of the gradient over games is added.
+        total: sum of gradients by weight, to which that of the games is added.
     """
     n_repeats = len(gradients)
     rewards = np.empty((n_repeats, N_PLAYERS))
@@ -157,7 +157,7 @@ def self_play_gradient(weights: Scores, seed: int, n_deals: int = GAMES_PER_CYCL
 
     Args:
         weights: all weights of the policy, row after row.
-        seed: of the match.
+        seed: seed of the match.
         n_deals: its games, each of which is played `N_REPEATS` times.
     """
     weights = np.array(weights)  # those of other processes cannot be written to

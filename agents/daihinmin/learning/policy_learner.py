@@ -91,7 +91,7 @@ class Ascent(NamedTuple):
         """Return the state after a step up the gradient, of about the rate for each weight.
 
         Args:
-            gradient: by weight.
+            gradient: gradient by weight.
             n_steps: number of steps of the run: the rate falls to a tenth of its start.
             rate: the first rate.
         """
@@ -125,9 +125,9 @@ def learn_by_self_play(
 
     Args:
         n_games: number of games; the last step may play some more.
-        seed: of the games. The policy does not depend on `workers`.
+        seed: seed of the games. The policy does not depend on `workers`.
         start: the state to continue from; by default all weights are 0.
-        rate: of the first steps.
+        rate: learning rate of the first steps.
         workers: processes that play.
 
     Yields:
@@ -161,9 +161,9 @@ def learn_from_choices(
     Args:
         choices: its decisions.
         epochs: number of times that each is used.
-        seed: of their order.
+        seed: seed of their order.
         start: the state to continue from; by default all weights are 0.
-        rate: of the first steps.
+        rate: learning rate of the first steps.
 
     Yields:
         The state after each step, of about `BATCH` decisions.
@@ -190,7 +190,7 @@ def play_share(player: str, n_games: int, seed: int) -> Choices:
     Args:
         player: a name, or the file of a rank network, which plays as the file says.
         n_games: number of games.
-        seed: of the games and the players.
+        seed: seed of the games and the players.
     """
     if _is_file(player):
         from afterstate.agents.daihinmin.learning.rank_training import play_alone  # it needs torch

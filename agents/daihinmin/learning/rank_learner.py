@@ -118,7 +118,7 @@ def bootstrap(net: nn.Module, of: Samples, lam: float) -> Samples:
 
     Args:
         net: predicts the places.
-        of: from `samples`, in order.
+        of: samples from `samples`, in order.
         lam: 1 leaves the samples as they are, which is Monte Carlo (Kuwabara and Hoki 2018).
     """
     if lam == 1:
@@ -148,8 +148,8 @@ class RankLearner:
 
     Args:
         network: learns in place, on the device that it is on.
-        settings: of fitting.
-        seed: of the order of samples.
+        settings: settings of fitting.
+        seed: seed of the order of samples.
 
     Attributes:
         network: the network that learns.
@@ -185,7 +185,7 @@ class RankLearner:
         """Fit the network to samples, each used once before any is used again.
 
         Args:
-            of: at least one sample.
+            of: samples, at least one.
             iterations: number of batches.
             final_rate: learning rate at the end, to which it falls linearly; by default constant.
             report: called after each iteration with 1.

@@ -124,9 +124,9 @@ def generate(
     Args:
         run: settings.
         pool: files of the networks that may play.
-        seed: of players, deals and random moves.
+        seed: seed of players, deals and random moves.
         workers: processes that play.
-        device: of the networks.
+        device: device of the networks.
         report: called with the number of games of each table when they are over.
     """
     rng = np.random.default_rng(seed)
@@ -221,8 +221,8 @@ class RankTraining:
         run: settings. A run that is resumed has the settings that it began with: only `pool` may
             change (networks that were dropped do not come back), and `start`, which is not read
             again.
-        options: of the run.
-        folder: of the run.
+        options: options of the run.
+        folder: folder of the run.
 
     Raises:
         OSError: a file cannot be read.

@@ -199,7 +199,7 @@ def _resample(weights: Scores, n: int, power: float, rng: Word, order: Numbers) 
     Args:
         weights: `[n]`, log weights of the deals, overwritten.
         n: number of deals.
-        power: of the weights.
+        power: power of the weights.
         rng: the random state.
         order: `[n]`, overwritten.
     """

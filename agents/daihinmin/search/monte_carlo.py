@@ -324,7 +324,7 @@ class MonteCarloAgent(CheckedPlayer):
         seconds: wall-clock time a decision; None: only `playouts` limits it. With a time limit
             the same seed may give other choices.
         policy: the policy of the playouts or its file, by default the pretrained one.
-        seed: of all random numbers.
+        seed: seed of all random numbers.
         settings: the settings of the search.
         transitions: `[5, 5]`, for the values of finishing places: see `class_values.class_values`.
         prior: a player with a rank network, whose expected rewards count as virtual visits: see

@@ -77,7 +77,7 @@ class ActorAgent(CheckedPlayer):
         network: the network or its file; by default the pretrained one.
         temperature: 0 takes the best action; otherwise the player draws actions in proportion to
             `exp(logit / temperature)`.
-        seed: of the draws.
+        seed: seed of the draws.
         device: the torch device, such as `"cuda"`; by default a network stays where it is, and a
             file is loaded to the CPU.
 

@@ -133,7 +133,7 @@ def decisions(games: Games, first: Numbers, with_gifts: bool) -> tuple[Afterstat
         games: `GAME[n]`.
         first: `[n]`, the first move of each game to consider; -1: the whole game, its exchange
             included.
-        with_gifts: in whole games, include the positions of daifugo and fugo after the exchange.
+        with_gifts: include, in whole games, the positions of daifugo and fugo after the exchange.
 
     Returns:
         The afterstates, each as its player saw it, and `[n, 3]`: the player, the number of actions

@@ -210,8 +210,8 @@ class PolicyAgent(CheckedPlayer):
 
     Args:
         policy: the policy or its file; by default the pretrained one.
-        temperature: of the softmax; 0 plays the best option.
-        seed: of the draws.
+        temperature: temperature of the softmax; 0 plays the best option.
+        seed: seed of the draws.
 
     Raises:
         OSError: the file cannot be opened.

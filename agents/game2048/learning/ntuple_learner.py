@@ -97,8 +97,8 @@ class NTupleLearner:
 
     Args:
         network: the network to train, in place; by default `4x6` for the 4x4 board, all zero.
-        settings: of learning.
-        seed: of the games; the first is the game that `Game2048-v0` plays from this seed.
+        settings: settings of learning.
+        seed: seed of the games; the first is what `Game2048-v0` plays from this seed.
         threads: number of threads that play in parallel. They share the weights without locks, so
             only a learner with one thread repeats its games from a seed.
         log: play log for `jump`: see `play_logs.read`.

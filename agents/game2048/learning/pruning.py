@@ -86,14 +86,14 @@ def count_uses(
     report: Callable[[], Any] | None = None,
     depth: int = 1,
 ) -> Counts:
-    """Return how often games look up each weight.
+    """Return the number of times that games look up each weight.
 
     Args:
         net: the network.
         n_games: number of games.
         seed: seed of the games.
-        depth: 1 for greedy games, 2 for games by 2-ply search.
         report: called after each game.
+        depth: 1 for greedy games, 2 for games by 2-ply search.
 
     Returns:
         Uses `uint32[weights]`.
@@ -156,8 +156,8 @@ def steps_by_uses(net: Network, uses: Counts, selected: Indices, step: float) ->
 
     Args:
         net: the network.
-        uses: of `count_uses`.
-        selected: of `most_used`.
+        uses: counts of `count_uses`.
+        selected: entries of `most_used`.
         step: the finest step.
     """
     if not selected.size:

@@ -133,7 +133,7 @@ def _value(board: Word, ply: int, end: int, alpha: float, beta: float, search: S
     a compiled function may call itself, but not another one that calls it.
 
     Args:
-        board: at ply 0, 2, ... before a move, else an afterstate.
+        board: board before a move at ply 0, 2, ..., otherwise an afterstate.
         ply: the number of moves and tiles before the board.
         end: the ply at which boards are evaluated, an odd one.
         alpha: lower bound (fail-hard).
@@ -247,7 +247,7 @@ def search_to(search: Search, board: Word, depth: int) -> tuple[int, float, int]
 
     Args:
         search: is written to: counts, and the best line from ply 0 on.
-        board: before a move.
+        board: board before a move.
         depth: moves to search, 1 or more.
 
     Returns:
@@ -361,7 +361,7 @@ class AlphaBetaAgent(Agent):
     """Plays by alpha-beta search with the hand-made evaluation.
 
     Args:
-        settings: of evaluation and search.
+        settings: settings of evaluation and search.
 
     Raises:
         ValueError: not `AlphaBetaSettings`.

@@ -84,8 +84,8 @@ class ExpectimaxAgent(Agent):
 
     Args:
         network: values the afterstates at the end of the search.
-        depth: of the search in moves of the player, in 1..12; by default 3. With a limit it is the
-            largest depth, by default 12.
+        depth: depth of the search in moves of the player, in 1..12; by default 3. With a limit it
+            is the largest depth, by default 12.
         seconds: limit of time for each move, for iterative deepening; the moves that an unfinished
             search has reached count. Compilation is not counted. On a busy machine a move takes up
             to 10 ms longer. By default none.
@@ -96,8 +96,9 @@ class ExpectimaxAgent(Agent):
         extend: with at most this many empty cells, in 0..15, the next tile and move count half a
             move of the depth, so that a search of depth 4 looks up to 7 moves ahead. By default 0,
             which extends no line.
-        threads: of a search, in 1..64. With several, moves may depend on their timing, so they do
-            not go with `nodes`. They pay from some three milliseconds a search on.
+        threads: number of threads of a search, in 1..64. With several, moves may depend on their
+            timing, so they do not go with `nodes`. They pay from some three milliseconds a search
+            on.
         table_bits: log2 of the transposition table's buckets, of 64 bytes each.
 
     Raises:

@@ -240,9 +240,9 @@ def _chance(
         net: values the afterstates at the end.
         search: settings and memory, which is written to.
         after: the afterstate.
-        depth: to look ahead, in halves of a tile and a move, >= 1.
-        probability: of the line of play up to here.
-        temperature: of the probabilities of moves.
+        depth: depth to look ahead, in halves of a tile and a move, >= 1.
+        probability: probability of the line of play up to here.
+        temperature: temperature of the probabilities of moves.
     """
     if search.control[STOP] != 0:
         return 0.0
@@ -305,9 +305,9 @@ def evaluate_moves(
         net: values the afterstates at the end.
         search: settings and memory.
         board: a board word.
-        depth: of the search.
+        depth: depth of the search.
         every: also value improbable moves.
-        values: of the moves, `float64[4]`, minus infinity for others.
+        values: values of the moves, `float64[4]`, minus infinity for others.
         first: the action that is searched first.
     """
     boards, rewards = afterstates(board, net.moves)
@@ -381,7 +381,7 @@ def deepen(
         deepening: depths and cutoffs of the searches, `float64[n, 2]`.
         board: a board word.
         every: also value improbable moves, and search even if there is one legal move only.
-        values: of the moves, `float64[4]`; at least those of the greedy search.
+        values: values of the moves, `float64[4]`; at least those of the greedy search.
 
     Returns:
         The number of finished searches after the greedy one.

@@ -78,8 +78,8 @@ def policy(name: str, simulations: int, temperature: float | None = None) -> Pol
 
     Args:
         name: one of `POLICIES`.
-        simulations: in each tree.
-        temperature: after one simulation; by default that of `TEMPERATURES`.
+        simulations: number of simulations in each tree.
+        temperature: temperature after one simulation; by default that of `TEMPERATURES`.
     """
     if name == "ave":
         return Policy(PLAIN, False, np.array([np.inf]))
@@ -107,7 +107,7 @@ class MCSoftmaxAgent(Agent):
     Args:
         network: the value function: an N-tuple network, with which the whole search is compiled, or
             any object with `estimate`, which gets the afterstates of a batch of boards.
-        settings: of the search.
+        settings: settings of the search.
 
     Several threads may search with one player, each in its own trees.
     """

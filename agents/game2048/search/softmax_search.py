@@ -232,7 +232,7 @@ def root_moves(trees: Trees, batch: BoardBatch, actions: Indices) -> npt.NDArray
     Args:
         trees: the trees.
         batch: the boards that were searched.
-        actions: of the moves, `[n]`.
+        actions: actions of the moves, `[n]`.
     """
     moves: npt.NDArray[Any] = trees.moves[4 * batch.firsts * trees.capacity + actions]
     return moves

@@ -195,7 +195,7 @@ def evaluate(board: Any, weights: Weights | None = None, compared: str = "occupi
 
     Args:
         board: a board word, or exponents `[4, 4]` from 0 to 15.
-        weights: of the terms, by default those of 2048-AI.
+        weights: weights of the terms, by default those of 2048-AI.
         compared: one of `COMPARED`.
 
     Returns:

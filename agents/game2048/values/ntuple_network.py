@@ -314,7 +314,7 @@ def network_without_weights(
     """Return a network that lacks the arrays of its weights.
 
     Args:
-        kind: how they will be stored.
+        kind: storage of the weights.
         tuples: see `network`, also for the others.
         size: rows and columns of the board.
         stages: the tiles that begin a new stage.

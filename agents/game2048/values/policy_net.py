@@ -126,7 +126,7 @@ def logits(net: nn.Module, boards: Tensor) -> Tensor:
     """Return the logits of all four moves of boards, `float32[n, 4]`, illegal ones included.
 
     Args:
-        net: on any device.
+        net: network on any device.
         boards: `int64[n]`, on any device.
 
     Raises:
@@ -156,10 +156,11 @@ class PolicyNetAgent(Agent):
     Args:
         network: a network that maps planes `[n, 16, 4, 4]` to logits `[n, 4]`, or its file; by
             default a pretrained one.
-        layers: of the pretrained network that imitates a stronger player, 2 or 5 (default).
-        algorithm: of stable-baselines3 that trained the pretrained network, a name of `BASELINES`;
-            by default none.
-        device: of the network, such as `"cuda"`; by default its own, and the CPU for a file.
+        layers: number of layers of the pretrained network that imitates a stronger player, 2 or 5
+            (default).
+        device: device of the network, such as `"cuda"`; by default its own, and the CPU for a file.
+        algorithm: algorithm of stable-baselines3 that trained the pretrained network, a name of
+            `BASELINES`; by default none.
 
     Raises:
         OSError: the file cannot be read; NotInWheelError if the wheel does not have it: of the

@@ -137,7 +137,7 @@ def check_sizes(n_gaps: Any, n_weights: int, file_size: int) -> None:
 
     Args:
         n_gaps: the number of gaps, as the header has it.
-        n_weights: of the network before pruning.
+        n_weights: number of weights of the network before pruning.
         file_size: bytes of the file.
     """
     most = min(n_weights + n_weights // _NONE, 4 * file_size + (1 << 20))
@@ -151,7 +151,7 @@ def unpack(arrays: Arrays, n_gaps: int | None) -> tuple[Indices, Levels]:
     """Return the places and the levels of a file's weights: see `fill`.
 
     Args:
-        arrays: of the file.
+        arrays: arrays of the file.
         n_gaps: the number of gaps; None for a file of an older version.
 
     Raises:

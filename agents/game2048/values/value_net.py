@@ -191,8 +191,8 @@ class ValueNetAgent(Agent):
     Args:
         network: a network that maps planes `[n, 16, 4, 4]` to values `[n]`, or its file; by default
             the pretrained one.
-        depth: of the search in moves of the player, 1 (greedy) to 3.
-        device: of the network, such as `"cuda"`; by default its own, and the CPU for a file.
+        depth: depth of the search in moves of the player, 1 (greedy) to 3.
+        device: device of the network, such as `"cuda"`; by default its own, and the CPU for a file.
         value_scale: points for each 1 of the network's output; by default that of its file, or 1.
         bf16: if True, the network computes in bfloat16: up to three times as fast on a processor
             with instructions for it (AVX512-BF16, AMX), far slower on others.

@@ -53,7 +53,7 @@ class _Learner:
         runs on, and its answer is discarded. Games that are stopped end after the current one.
 
         Args:
-            request: for games, a hint or moves.
+            request: request for games, a hint or moves.
             seconds: time from the end of the current step of learning on, None for no limit.
 
         Raises:

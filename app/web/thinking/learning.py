@@ -34,7 +34,7 @@ class Session:
     """A learner and its recent games.
 
     Args:
-        seed: of its games.
+        seed: seed of its games.
     """
 
     def __init__(self, seed: int) -> None:

@@ -18,7 +18,7 @@ def without_compiler(variable: str) -> Iterator[None]:
     cannot be kept on disk is compiled each time.
 
     Args:
-        variable: of the environment, set in a process that has started again.
+        variable: variable of the environment, set in a process that has started again.
     """
     with install_recorder("numba:compile") as compiled:
         yield

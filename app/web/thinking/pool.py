@@ -252,7 +252,7 @@ class Thinking:
 
         Args:
             visitor: has one search at a time, which `stop` stops.
-            request: what is asked.
+            request: the request.
             search: answers the request; by default a process of this class.
 
         Raises:
