@@ -30,7 +30,7 @@ TESTS = [
     *("tests/agents/game2048/search/test_expectimax.py", "tests/commands/test_completion.py"),
 ]
 TESTS_OF_EXTRAS = [
-    *("tests/agents/test_nets.py", "tests/agents/training/test_optimizer.py"),
+    *("tests/agents/test_nets.py", "tests/agents/training/test_fitter.py"),
     *("tests/agents/game2048/values/test_policy_net.py", "tests/commands/test_app.py"),
     *("tests/agents/daihinmin/values/test_rank_net.py", "tests/examples/test_sb3.py"),
     *("tests/envs/game2048/test_sb3_vec_env.py", "tests/envs/game2048/test_torch_rules.py"),

@@ -37,7 +37,8 @@ from afterstate.agents.game2048.search.softmax_settings import MCSoftmaxSettings
 from afterstate.agents.game2048.values.policy_net import PolicyCNN, probabilities
 from afterstate.agents.game2048.values.value_net import CNN22, ValueNetAgent, evaluate
 from afterstate.agents.nets import check_device
-from afterstate.agents.training.optimizer import Fitting, set_threads
+from afterstate.agents.training.fitter import set_threads
+from afterstate.agents.training.fitting_settings import FittingSettings
 from afterstate.envs.commands import parse, run_process
 from afterstate.envs.game2048 import torch_rules
 from afterstate.envs.words import Words
@@ -165,7 +166,7 @@ def learning_policy(layers: int, bf16: bool, batch: int, device: str) -> Timed:
     log = np.empty(len(boards), MOVE)
     log["board"] = torch_rules.to_words(boards)
     log["action"] = torch_rules.legal(boards).int().argmax(1).numpy()
-    fitting = Fitting(batch=batch, bf16=bf16)
+    fitting = FittingSettings(batch=batch, bf16=bf16)
     learner = policy_imitation.PolicyLearner(PolicyCNN(layers).to(device), log, fitting)
 
     def work() -> int:

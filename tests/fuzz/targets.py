@@ -33,9 +33,9 @@ from afterstate.agents.game2048.learning.run_settings import NTupleSettings
 from afterstate.agents.game2048.learning.table_model import TableModel
 from afterstate.agents.game2048.values import ntuple_file, policy_net, value_net
 from afterstate.agents.game2048.values.ntuple_network import Network, network
+from afterstate.agents.training.fitter import Fitter
 from afterstate.agents.training.folder import RunFolder
 from afterstate.agents.training.learners import LEARNERS, run_settings
-from afterstate.agents.training.optimizer import Fitter
 from afterstate.envs import json_files
 from afterstate.envs.daihinmin.records import replay
 from afterstate.envs.game2048.rules import afterstates, table

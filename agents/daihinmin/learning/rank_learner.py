@@ -35,7 +35,7 @@ from afterstate.agents.daihinmin.learning.rank_settings import RankSettings
 from afterstate.agents.daihinmin.values.encoding import Planes
 from afterstate.agents.daihinmin.values.history import Moments, decisions
 from afterstate.agents.daihinmin.values.rank_net import inputs, predict, values
-from afterstate.agents.training.optimizer import Fitter
+from afterstate.agents.training.fitter import Fitter
 from afterstate.envs.daihinmin.plays import Numbers
 from afterstate.envs.daihinmin.rules import N_PLAYERS
 

@@ -161,7 +161,7 @@ class RankRun:
     def begin(self, options: RankOptions, folder: RunFolder) -> RankTraining:
         """Return a new run, or that of the folder."""
         from afterstate.agents.daihinmin.learning.rank_training import RankTraining
-        from afterstate.agents.training.optimizer import set_threads
+        from afterstate.agents.training.fitter import set_threads
 
         set_threads(options.threads)
         with named("network"):

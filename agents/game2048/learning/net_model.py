@@ -15,8 +15,8 @@ from afterstate.agents.config import current_names, given_or_default
 from afterstate.agents.game2048.search.softmax_tree import Values
 from afterstate.agents.game2048.values.planes import planes
 from afterstate.agents.game2048.values.value_net import ValueNetAgent, load, network, scale_of
-from afterstate.agents.training.fitting import Fitting
-from afterstate.agents.training.optimizer import new_fitter
+from afterstate.agents.training.fitter import new_fitter
+from afterstate.agents.training.fitting_settings import FittingSettings
 from afterstate.envs.game2048 import torch_rules
 from afterstate.envs.words import Words
 
@@ -34,9 +34,13 @@ class NetModel:
     size = (4, 4)
 
     def __init__(
-        self, network: nn.Module, fitting: Fitting | None = None, value_scale: float = 1_000.0
+        self,
+        network: nn.Module,
+        fitting: FittingSettings | None = None,
+        value_scale: float = 1_000.0,
     ) -> None:
-        self._fitting, self._scale = given_or_default(fitting, Fitting, "fitting"), value_scale
+        self._fitting = given_or_default(fitting, FittingSettings, "fitting")
+        self._scale = value_scale
         self._fitter = new_fitter(network, mse_loss, self._fitting, planes)
         self._player = ValueNetAgent(
             self._fitter.played, value_scale=value_scale, bf16=self._fitting.bf16
@@ -82,7 +86,7 @@ class NetModel:
 def new(
     values: Any,
     start: str | None,
-    fitting: Fitting,
+    fitting: FittingSettings,
     value_scale: float | None,
     seed: int | None,
     device: str,

@@ -37,7 +37,8 @@ from afterstate.agents.game2048.play import Games, play
 from afterstate.agents.game2048.values.planes import planes
 from afterstate.agents.game2048.values.policy_net import PolicyNetAgent
 from afterstate.agents.training.evaluation import EVALUATION_SEED, summary
-from afterstate.agents.training.optimizer import Fitting, new_fitter
+from afterstate.agents.training.fitter import new_fitter
+from afterstate.agents.training.fitting_settings import FittingSettings
 from afterstate.envs.game2048 import torch_rules
 from afterstate.envs.signals import uninterrupted
 
@@ -77,11 +78,11 @@ class PolicyLearner:
         self,
         network: nn.Module,
         log: play_logs.Moves,
-        settings: Fitting | None = None,
+        settings: FittingSettings | None = None,
         seed: int | None = None,
         log_metadata: dict[str, Any] | None = None,
     ) -> None:
-        self.settings = given_or_default(settings, Fitting)
+        self.settings = given_or_default(settings, FittingSettings)
         play_logs.check_moves(log)
         self.log, self.n_moves, self.seconds = log, 0, 0.0
         self.fitter = new_fitter(network, self._counted_loss, self.settings, planes)

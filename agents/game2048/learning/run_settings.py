@@ -25,7 +25,7 @@ from afterstate.agents.config import (
 )
 from afterstate.agents.game2048.search.softmax_settings import MCSoftmaxSettings
 from afterstate.agents.training.evaluation import Evaluation
-from afterstate.agents.training.fitting import Fitting
+from afterstate.agents.training.fitting_settings import FittingSettings
 from afterstate.agents.training.folder import RECENT_FILE, RunFolder
 from afterstate.agents.training.options import MoveOptions, NeuralOptions
 from afterstate.agents.training.run import MoveTraining
@@ -298,7 +298,7 @@ class _NeuralRun(ABC):
 
     def begin(self, options: NeuralOptions, folder: RunFolder) -> MoveTraining:
         """Return a new learner, or the one in the folder."""
-        from afterstate.agents.training.optimizer import set_threads
+        from afterstate.agents.training.fitter import set_threads
 
         self.check(options)
         set_threads(options.threads)
@@ -315,7 +315,7 @@ class _NeuralRun(ABC):
 
 
 @settings
-class ValueSettings(Fitting):
+class ValueSettings(FittingSettings):
     """Settings of learning of a value network.
 
     Raises:
@@ -398,7 +398,7 @@ class PolicyRun(_NeuralRun):
     network: PolicyNetwork = field(default_factory=PolicyNetwork)
     log: FileName | None = None
     """File of a play log, which must be given here or in SETTINGS."""
-    learner: Fitting = field(default_factory=Fitting)
+    learner: FittingSettings = field(default_factory=FittingSettings)
     seed: Whole = 0
     """Seed of the weights and of the random symmetries."""
 
@@ -478,7 +478,7 @@ class SearchValueSettings:
 
 
 @settings
-class SearchFitting(Fitting):
+class SearchFitting(FittingSettings):
     """Settings of fitting: `rule` and `rate` of N-tuple networks, all but `rule` of neural ones."""
 
     rule: Literal["tc", "td"] | None = None
@@ -489,10 +489,12 @@ class SearchFitting(Fitting):
     """Points per 1 of the neural network's output; by default 1,000, or that of the
     network to start from."""
 
-    def neural(self) -> Fitting:
+    def neural(self) -> FittingSettings:
         """Return the settings of a neural network."""
-        values = {each.name: getattr(self, each.name) for each in fields(Fitting)}
-        return Fitting(**{name: value for name, value in values.items() if value is not None})
+        values = {each.name: getattr(self, each.name) for each in fields(FittingSettings)}
+        return FittingSettings(
+            **{name: value for name, value in values.items() if value is not None}
+        )
 
     def check_tables(self) -> None:
         """Raise ValueError if a setting of neural networks differs from its default."""
@@ -592,7 +594,7 @@ class SearchValueRun:
         if set(options.games_by_depth) - {1}:
             raise ValueError(f"evaluate must be 1:GAMES, got {shown(options.evaluate)}")
         if self.is_neural:
-            from afterstate.agents.training.optimizer import set_threads
+            from afterstate.agents.training.fitter import set_threads
 
             set_threads(options.threads)
         elif options.threads != 1 or options.device != "cpu":

@@ -46,9 +46,9 @@ from afterstate.agents.game2048.learning.run_settings import ValueSettings
 from afterstate.agents.game2048.play import Games, play
 from afterstate.agents.game2048.values.planes import planes
 from afterstate.agents.game2048.values.value_net import ValueNetAgent, evaluate
+from afterstate.agents.training.cuda_graphs import CudaGraphed
 from afterstate.agents.training.evaluation import EVALUATION_SEED, summary
-from afterstate.agents.training.optimizer import new_fitter
-from afterstate.agents.training.recorded import Recorded
+from afterstate.agents.training.fitter import new_fitter
 from afterstate.envs.game2048 import torch_rules
 from afterstate.envs.game2048.torch_rules import afterstates, draw_bits, exponents, spawn, start
 from afterstate.envs.messages import shown
@@ -162,8 +162,8 @@ class ValueLearner:
         self._chance = torch.Generator(self._device).manual_seed(self._seed % 2**63)
         self._log = log
         self._rng = np.random.default_rng(self._seed)
-        self._moves = Recorded(afterstates)
-        self._spawn, self._spawn_and_turn = Recorded(spawn), Recorded(_spawn_and_turn)
+        self._moves = CudaGraphed(afterstates)
+        self._spawn, self._spawn_and_turn = CudaGraphed(spawn), CudaGraphed(_spawn_and_turn)
         self._history = None
         if settings.restart is not None:
             self._history = _History(settings.games, self._device)

@@ -30,7 +30,7 @@ from afterstate.agents.game2048.search.softmax_tree import Trees
 from afterstate.agents.game2048.values import value_net
 from afterstate.agents.game2048.values.ntuple import estimate
 from afterstate.agents.game2048.values.ntuple_network import network
-from afterstate.agents.training.fitting import Fitting
+from afterstate.agents.training.fitting_settings import FittingSettings
 from afterstate.agents.training.run import Diverged
 from afterstate.envs.game2048 import torch_rules
 from afterstate.envs.game2048.games import BOARD
@@ -145,7 +145,7 @@ def test_tables_learn_by_the_rules_of_self_play(size: tuple[int, int], rule: Any
 
 def test_a_network_is_fitted_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each afterstate is in one step; their order and the rate depend on the number of moves."""
-    fitting, steps = Fitting(batch=2, rate=1e-3, decay=1_000), list[list[int]]()
+    fitting, steps = FittingSettings(batch=2, rate=1e-3, decay=1_000), list[list[int]]()
     model, afters = NetModel(Tiny(), fitting, SCALE), random_boards(5)
     squares = {int(after): i * 100.0**i for i, after in enumerate(afters)}
 
@@ -173,7 +173,9 @@ def test_the_error_of_a_network_falls(
 ) -> None:
     monkeypatch.setitem(value_net.NETWORKS, "Tiny", Tiny)
     with nets.seeded(1):
-        model = NetModel(value_net.network(name), Fitting(batch=16, rate=rate, average=0.5), SCALE)
+        model = NetModel(
+            value_net.network(name), FittingSettings(batch=16, rate=rate, average=0.5), SCALE
+        )
     afters = random_boards(32)
     targets = 300 + 5 * scattered(afters)
     errors = [model.fit(afters, targets, n) for n in range(n_times)]

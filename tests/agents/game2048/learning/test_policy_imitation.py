@@ -32,7 +32,8 @@ from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.simple import RewardAgent
 from afterstate.agents.game2048.values import policy_net
 from afterstate.agents.game2048.values.policy_net import PolicyCNN, PolicyNetAgent, load
-from afterstate.agents.training.optimizer import Fitter, Fitting
+from afterstate.agents.training.fitter import Fitter
+from afterstate.agents.training.fitting_settings import FittingSettings
 from afterstate.agents.training.run import train
 from afterstate.envs.game2048 import rules
 from afterstate.envs.words import Words
@@ -121,7 +122,7 @@ def seeded() -> PolicyCNN:
 @pytest.mark.parametrize(("n", "batch"), [(10, 4), (3, 7), (5, 5), (1, 2)])
 def test_moves_are_read_in_order_and_again_after_the_last(n: int, batch: int) -> None:
     net, boards = Table(), numbered_boards(n)
-    learner = PolicyLearner(net, log_of(boards, 0), Fitting(batch=batch, symmetric=False))
+    learner = PolicyLearner(net, log_of(boards, 0), FittingSettings(batch=batch, symmetric=False))
     for _ in range(6):
         learner.learn(batch)
     assert net.boards == np.resize(boards, 6 * batch).tolist()
@@ -129,7 +130,7 @@ def test_moves_are_read_in_order_and_again_after_the_last(n: int, batch: int) ->
 
 
 def test_the_number_of_steps_is_the_least_that_has_the_moves() -> None:
-    learner = PolicyLearner(Table(), log_of(numbered_boards(20), 0), Fitting(batch=4))
+    learner = PolicyLearner(Table(), log_of(numbered_boards(20), 0), FittingSettings(batch=4))
     for n_moves, expected in ((0, 0), (1, 4), (4, 8), (9, 20), (1e1, 32)):
         games = learner.learn(n_moves)
         assert learner.n_moves == expected
@@ -176,7 +177,7 @@ def test_a_board_and_its_move_are_turned_together_and_evenly(
 
     monkeypatch.setattr(policy_imitation, "cross_entropy", cross_entropy)
     log = log_of([rules.words(cells)], action)
-    PolicyLearner(net, log, Fitting(batch=400), seed=1).learn(800)
+    PolicyLearner(net, log, FittingSettings(batch=400), seed=1).learn(800)
     pairs = list(zip(net.boards, targets, strict=True))
     expected = symmetric_pairs(cells, action)
     assert len(pairs) == 800
@@ -189,7 +190,9 @@ def test_the_turns_depend_on_the_seed_and_not_on_the_calls_of_play() -> None:
     orders = []
     for seed, parts in ((1, [40]), (1, [10, 20, 10]), (2, [40]), (None, [40]), (0, [40])):
         net = Table()
-        learner = PolicyLearner(net, log_of(numbered_boards(10), 0), Fitting(batch=10), seed)
+        learner = PolicyLearner(
+            net, log_of(numbered_boards(10), 0), FittingSettings(batch=10), seed
+        )
         for n_moves in parts:
             learner.learn(n_moves)
         orders.append(net.boards)
@@ -213,7 +216,7 @@ def test_the_turns_depend_on_the_seed_and_not_on_the_calls_of_play() -> None:
 def test_an_illegal_move_in_the_log_is_refused(text: str, action: int, symmetric: bool) -> None:
     log, net = log_of(numbered_boards(9), 2), Table()
     log[6] = rules.from_text(text), action
-    learner = PolicyLearner(net, log, Fitting(batch=3, symmetric=symmetric))
+    learner = PolicyLearner(net, log, FittingSettings(batch=3, symmetric=symmetric))
     learner.learn(6)
     before = net.weights.tolist()
     with pytest.raises(ValueError, match="illegal move"):
@@ -237,7 +240,7 @@ def test_gradients_losses_and_accuracy_equal_those_by_hand() -> None:
     boards, actions = numbered_boards(6), np.array([0, 1, 2, 3, 1, 1])
     cells = rules.cells(boards).astype(np.int64)
     inputs = np.eye(16)[cells].transpose(0, 3, 1, 2).reshape(6, 256)
-    settings = Fitting(batch=3, rate=0.4, final_rate=1e-9, decay=9, symmetric=False)
+    settings = FittingSettings(batch=3, rate=0.4, final_rate=1e-9, decay=9, symmetric=False)
     net = Table()
     learner = PolicyLearner(net, log_of(boards, actions), settings)
     losses, accuracies = [], []
@@ -260,7 +263,7 @@ def test_gradients_losses_and_accuracy_equal_those_by_hand() -> None:
 
 def test_metrics_are_those_since_the_last_call() -> None:
     log = log_of(numbered_boards(4), UP)
-    learner = PolicyLearner(Table(), log, Fitting(batch=4, symmetric=False))
+    learner = PolicyLearner(Table(), log, FittingSettings(batch=4, symmetric=False))
     assert all(math.isnan(value) for value in learner.metrics().values())
     learner.learn(4)
     assert learner.metrics() == {"loss": 1.3863, "accuracy": 1.0}
@@ -280,7 +283,7 @@ def test_it_learns_the_moves_of_a_player(monkeypatch: pytest.MonkeyPatch, device
     monkeypatch.setitem(policy_net.CHANNELS, 2, 24)
     net, log = seeded().to(device), reward_log(400, 1, 25)
     assert len(log) == 10_000
-    learner = PolicyLearner(net, log, Fitting(batch=32, rate=0.02, decay=12_000), seed=1)
+    learner = PolicyLearner(net, log, FittingSettings(batch=32, rate=0.02, decay=12_000), seed=1)
     learner.learn(1_000)
     first = learner.metrics()
     assert first["loss"] > 1.37
@@ -311,7 +314,7 @@ def test_a_short_log_is_memorized(settings: dict[str, Any]) -> None:
     cells = np.zeros((27, 4, 4), np.uint8)
     cells[:, 1, 1], cells[:, 1, 2], cells[:, 3, 1] = (tiles + np.array([4, 7, 10])).T
     log = log_of(rules.words(cells), np.array([UP, LEFT, DOWN])[tiles[:, 0]])
-    learner = PolicyLearner(seeded(), log, Fitting(batch=54, rate=0.02, **settings), seed=1)
+    learner = PolicyLearner(seeded(), log, FittingSettings(batch=54, rate=0.02, **settings), seed=1)
     learner.learn(54)
     assert learner.metrics()["loss"] > 1.2
     learner.learn(54 * 120)
@@ -326,7 +329,7 @@ def test_networks_are_in_training_mode_only_while_they_learn() -> None:
     modes: list[bool] = []
     net = Table().eval()
     net.register_forward_hook(lambda module, _, __: modes.append(module.training))
-    PolicyLearner(net, log_of(numbered_boards(4), UP), Fitting(batch=4)).learn(8)
+    PolicyLearner(net, log_of(numbered_boards(4), UP), FittingSettings(batch=4)).learn(8)
     assert modes == [True, True]
     assert not net.training
 
@@ -341,7 +344,7 @@ def test_learning_from_a_checkpoint_equals_uninterrupted_learning(
     path: Path, settings: dict[str, Any]
 ) -> None:
     """Also past the end of the log, and with any initial weights."""
-    log, own = log_of(numbered_boards(50), np.arange(50) % 4), Fitting(batch=16, **settings)
+    log, own = log_of(numbered_boards(50), np.arange(50) % 4), FittingSettings(batch=16, **settings)
     whole, first = PolicyLearner(seeded(), log, own, 3), PolicyLearner(seeded(), log, own, 3)
     whole.learn(96)
     first.learn(32)
@@ -363,7 +366,7 @@ def test_an_interrupted_step_is_completed(
     """The signal arrives in the middle of a step, or before its moves are counted."""
     log, settings = (
         log_of(numbered_boards(50), np.arange(50) % 4),
-        Fitting(batch=16, average=average),
+        FittingSettings(batch=16, average=average),
     )
     whole, learner, resumed = (PolicyLearner(seeded(), log, settings, 3) for _ in range(3))
     owner: Any = learner.fitter.optimizer if place == "optimizer" else learner.fitter
@@ -389,7 +392,7 @@ def test_an_interrupted_step_is_completed(
 
 @pytest.mark.usefixtures("small")
 def test_the_network_that_plays_is_saved_next_to_the_learner(path: Path) -> None:
-    settings = Fitting(batch=16, average=0.9, rate=0.02, decay=1e3)
+    settings = FittingSettings(batch=16, average=0.9, rate=0.02, decay=1e3)
     learner = PolicyLearner(seeded(), log_of(numbered_boards(50), UP), settings)
     learner.learn(64)
     learner.save(path)
@@ -410,7 +413,7 @@ def test_the_network_that_plays_is_saved_next_to_the_learner(path: Path) -> None
 
 def test_other_files_and_files_of_other_learners_are_refused(path: Path) -> None:
     log = log_of(numbered_boards(4), UP)
-    PolicyLearner(Table(), log, Fitting(batch=4)).save(path)
+    PolicyLearner(Table(), log, FittingSettings(batch=4)).save(path)
     with pytest.raises(ValueError, match="another log"):
         PolicyLearner(Table(), log_of(numbered_boards(5), UP)).resume(path)
     whole, net = path.read_bytes(), path.with_name("net.safetensors").read_bytes()
@@ -581,7 +584,7 @@ def test_the_settings_in_the_docstring_are_valid(command: TrainingCommand) -> No
     lines = (policy_imitation.__doc__ or "").splitlines()
     settings = json.loads(next(line for line in lines if line.startswith("    {")))
     settings |= {"log": command.settings["log"], "network": {"layers": 2}}
-    assert from_dict(settings, PolicyRun).new().settings == Fitting(decay=1e7)
+    assert from_dict(settings, PolicyRun).new().settings == FittingSettings(decay=1e7)
 
 
 @needs_cuda

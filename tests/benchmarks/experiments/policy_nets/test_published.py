@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from afterstate.agents.config import from_dict, read
 from afterstate.agents.game2048.values import policy_net
-from afterstate.agents.training.optimizer import Fitting
+from afterstate.agents.training.fitting_settings import FittingSettings
 from benchmarks.experiments.policy_nets import report, settings
 from benchmarks.experiments.policy_nets.analysis import CELLS, TILES
 from benchmarks.experiments.policy_nets.settings import Experiment
@@ -37,7 +37,7 @@ def test_published_values_are_those_of_the_paper() -> None:
 def test_settings_belong_to_existing_networks_and_learners() -> None:
     experiment = read(settings.SETTINGS, Experiment)
     assert list(experiment.layers) == list(policy_net.CHANNELS) == list(SCORES)
-    from_dict(experiment.learner, Fitting)
+    from_dict(experiment.learner, FittingSettings)
 
 
 def test_there_are_twelve_published_filters_with_weights_of_cells_and_tiles() -> None:

@@ -15,11 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from afterstate.agents import nets
-from afterstate.agents.training.fitting import Fitting
-from afterstate.agents.training.recorded import Recorded
+from afterstate.agents.training.cuda_graphs import CudaGraphed
+from afterstate.agents.training.fitting_settings import FittingSettings
 from afterstate.envs.messages import shown
-
-__all__ = ["MAX_THREADS", "Fitter", "Fitting", "new_fitter", "set_threads"]
 
 _STATE = {"adam": {"step", "exp_avg", "exp_avg_sq"}, "sgd": {"momentum_buffer"}}
 """Names of the state that each optimizer has for a parameter."""
@@ -37,9 +35,9 @@ def set_threads(n: int) -> None:
 class Fitter:
     """A network that learns, its optimizer, and the moving average of its weights.
 
-    On a GPU the steps of Adam are recorded as `Recorded` does: the network and the loss must be of
-    the kind that it asks for, and the network in one mode, of training or of evaluation. Then the
-    whole process multiplies matrices of float32 in TF32, which has 10 bits.
+    On a GPU the steps of Adam are recorded as `CudaGraphed` does: the network and the loss must be
+    of the kind that it asks for, and the network in one mode, of training or of evaluation. Then
+    the whole process multiplies matrices of float32 in TF32, which has 10 bits.
 
     Args:
         network: the network; it learns in place, on its device.
@@ -94,7 +92,7 @@ class Fitter:
 
     def _new_step(self) -> Callable[[Tensor, Tensor], Tensor]:
         """Return the function that makes a step with inputs and targets."""
-        return Recorded(self._compute) if self._is_recorded else self._compute
+        return CudaGraphed(self._compute) if self._is_recorded else self._compute
 
     def step(self, inputs: Tensor, targets: Tensor, rate: float) -> Tensor:
         """Make a gradient step.
@@ -262,7 +260,7 @@ class Fitter:
 def new_fitter(
     network: nn.Module,
     loss: Callable[[Tensor, Tensor], Tensor],
-    settings: Fitting,
+    settings: FittingSettings,
     encode: Callable[[Tensor], Tensor] | None = None,
 ) -> Fitter:
     """Return a fitter of a network by Adam with the average, bf16 and clip of settings."""

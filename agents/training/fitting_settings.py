@@ -1,4 +1,4 @@
-"""Settings of fitting neural networks, readable without torch: see `optimizer.py`."""
+"""Settings of fitting neural networks, readable without torch: see `fitter.py`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from afterstate.agents.config import Count, OpenShare, Positive, ShareBelow1, se
 
 
 @settings
-class Fitting:
+class FittingSettings:
     """Settings of fitting a neural network of 2048.
 
     Raises:

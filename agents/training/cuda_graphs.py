@@ -16,11 +16,11 @@ from torch import Tensor
 WARM_UP = 3
 """Calls before one is recorded, in which libraries get their memory."""
 
-MAX_RECORDS = 8
+MAX_GRAPHS = 8
 """Shapes of arguments for which a function is recorded; with others it is called."""
 
 
-class Recorded:
+class CudaGraphed:
     """A function of tensors; on a GPU it is recorded for each shape of its arguments.
 
     Args:
@@ -33,7 +33,7 @@ class Recorded:
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
         self._n_calls: Counter[Any] = Counter()  # by shapes and types of the arguments
-        self._records: dict[Any, _Record] = {}
+        self._graphs: dict[Any, _Graph] = {}
 
     def __call__(self, *tensors: Tensor) -> Any:
         """Return the function's result, in memory of its own."""
@@ -44,11 +44,11 @@ class Recorded:
         with torch.cuda.device(tensors[0].device):
             if self._n_calls[key] <= WARM_UP:
                 return self._warm_up(tensors)
-            if key not in self._records:
-                if len(self._records) == MAX_RECORDS:
+            if key not in self._graphs:
+                if len(self._graphs) == MAX_GRAPHS:
                     return self._function(*tensors)
-                self._records[key] = _Record(self._function, tensors)
-            return self._records[key](tensors)
+                self._graphs[key] = _Graph(self._function, tensors)
+            return self._graphs[key](tensors)
 
     def _warm_up(self, tensors: tuple[Tensor, ...]) -> Any:
         """Return the function's result, computed on a stream of its own, as recording requires."""
@@ -62,7 +62,7 @@ class Recorded:
         return result
 
 
-class _Record:
+class _Graph:
     """The kernels of a call, for arguments of its shapes.
 
     Args:

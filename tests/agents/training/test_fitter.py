@@ -21,7 +21,8 @@ from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
 from afterstate.agents import nets
-from afterstate.agents.training.optimizer import Fitter, Fitting, new_fitter
+from afterstate.agents.training.fitter import Fitter, new_fitter
+from afterstate.agents.training.fitting_settings import FittingSettings
 from tests.support.training_runs import disk_full, fill_disk
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -87,16 +88,18 @@ def make_steps(fitter: Fitter, n: int) -> None:
 )
 def test_the_rate_falls_as_a_cosine_and_then_stays(n_moves: int, rate: float) -> None:
     """The decay of 6,000 moves is half a period: the cosine of a third of it is 0.5."""
-    settings = Fitting(rate=0.9, final_rate=0.1, decay=6_000)
+    settings = FittingSettings(rate=0.9, final_rate=0.1, decay=6_000)
     assert settings.rate_after(n_moves) == pytest.approx(rate, rel=1e-12)
 
 
 def test_the_rate_rises_linearly_in_the_warm_up_and_is_constant_without_a_decay() -> None:
-    settings = Fitting(rate=0.5, final_rate=0.1, warm_up=9, decay=100)
+    settings = FittingSettings(rate=0.5, final_rate=0.1, warm_up=9, decay=100)
     assert [settings.rate_after(n) for n in (0, 4, 8)] == pytest.approx([0.05, 0.25, 0.45])
-    assert settings.rate_after(9) == Fitting(rate=0.5, final_rate=0.1, decay=100).rate_after(9)
-    assert Fitting(rate=0.5, warm_up=9).rate_after(9) == 0.5
-    assert {Fitting(rate=0.25).rate_after(n) for n in (0, 1, 10**12)} == {0.25}
+    assert settings.rate_after(9) == FittingSettings(
+        rate=0.5, final_rate=0.1, decay=100
+    ).rate_after(9)
+    assert FittingSettings(rate=0.5, warm_up=9).rate_after(9) == 0.5
+    assert {FittingSettings(rate=0.25).rate_after(n) for n in (0, 1, 10**12)} == {0.25}
 
 
 WRONG: dict[str, list[Any]] = {
@@ -114,11 +117,13 @@ WRONG: dict[str, list[Any]] = {
 @pytest.mark.parametrize(("name", "value"), [(n, value) for n in WRONG for value in WRONG[n]])
 def test_a_wrong_setting_is_named(name: str, value: Any) -> None:
     with pytest.raises(ValueError, match=name):
-        Fitting(**{name: value})
+        FittingSettings(**{name: value})
 
 
 def test_settings_may_be_at_the_ends_of_their_ranges() -> None:
-    settings = Fitting(batch=1, rate=0.999, final_rate=1e-30, decay=1, average=0, clip=10**9)
+    settings = FittingSettings(
+        batch=1, rate=0.999, final_rate=1e-30, decay=1, average=0, clip=10**9
+    )
     assert (settings.batch, settings.average, settings.decay, settings.clip) == (1, 0, 1, 10**9)
 
 
@@ -192,7 +197,7 @@ def test_without_an_average_the_network_itself_plays() -> None:
 @pytest.mark.parametrize("options", [{}, {"average": 0.5}, {"bf16": True}, {"clip": 1e-9}], ids=str)
 def test_a_fitter_of_settings_makes_the_same_steps(options: dict[str, Any]) -> None:
     fitter, expected = (
-        new_fitter(Line(), mse_loss, Fitting(**options)),
+        new_fitter(Line(), mse_loss, FittingSettings(**options)),
         Fitter(Line(), mse_loss, **options),
     )
     make_steps(fitter, 3)
