@@ -212,7 +212,7 @@ RULES = [
 ]
 UECDA = [
     f"afterstate.envs.daihinmin.uecda.{name}"
-    for name in ("tables", "watching", "seats", "lobby", "hosting", "server", "client")
+    for name in ("tables", "client_view", "seats", "lobby", "hosting", "server", "client")
 ]
 RULE_PLAYERS = [
     f"afterstate.agents.daihinmin.{name}"

@@ -16,8 +16,8 @@ from afterstate.commands.options import Join, Serve
 from afterstate.commands.seats import player_daihinmin
 from afterstate.envs.commands import print_error
 from afterstate.envs.daihinmin.rules import N_PLAYERS
-from afterstate.envs.daihinmin.uecda.asking import PlayerError
 from afterstate.envs.daihinmin.uecda.client import play_match
+from afterstate.envs.daihinmin.uecda.guarded_player import PlayerError
 from afterstate.envs.daihinmin.uecda.server import Server
 from afterstate.envs.daihinmin.uecda.settings import ServerSettings
 from afterstate.envs.daihinmin.uecda.tables import MAX_SENT_NAME, ProtocolError

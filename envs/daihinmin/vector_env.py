@@ -17,19 +17,6 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numba import boolean, float64, from_dtype, int8, int64, njit, types, uint64, void
 
-from afterstate.envs.batches import (
-    Flags,
-    Infos,
-    Seeds,
-    check_actions,
-    check_autoreset_mode,
-    check_reset_mask,
-    check_running,
-    check_seeds,
-    finals,
-    step_limit,
-    with_masks,
-)
 from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.arguments import REWARDS, Opening, check_opening, check_settings
 from afterstate.envs.daihinmin.env import (
@@ -55,6 +42,19 @@ from afterstate.envs.daihinmin.rules import (
 )
 from afterstate.envs.daihinmin.seat_env import Opponent, check_seat, four_opponents
 from afterstate.envs.daihinmin.views import view, write_view
+from afterstate.envs.vector_arguments import (
+    Flags,
+    Infos,
+    Seeds,
+    check_actions,
+    check_autoreset_mode,
+    check_reset_mask,
+    check_running,
+    check_seeds,
+    finals,
+    step_limit,
+    with_masks,
+)
 from afterstate.envs.words import (
     Word,
     Words,

@@ -12,19 +12,6 @@ from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from afterstate.envs.batches import (
-    Flags,
-    Infos,
-    Seeds,
-    check_actions,
-    check_autoreset_mode,
-    check_reset_mask,
-    check_running,
-    check_seeds,
-    finals,
-    step_limit,
-    with_masks,
-)
 from afterstate.envs.game2048 import batch
 from afterstate.envs.game2048.env import (
     check_board,
@@ -37,6 +24,19 @@ from afterstate.envs.game2048.env import (
 )
 from afterstate.envs.game2048.games import BOARD, MAX_ILLEGAL, RNG, SCORE, START_TILES, new_games
 from afterstate.envs.game2048.rules import Cells, table
+from afterstate.envs.vector_arguments import (
+    Flags,
+    Infos,
+    Seeds,
+    check_actions,
+    check_autoreset_mode,
+    check_reset_mask,
+    check_running,
+    check_seeds,
+    finals,
+    step_limit,
+    with_masks,
+)
 from afterstate.envs.words import (
     Word,
     Words,

@@ -25,8 +25,8 @@ from afterstate.envs.daihinmin.plays import N_PLAYS
 from afterstate.envs.daihinmin.rules import GAME, Game, advance, lay, rewind, skip
 from afterstate.envs.daihinmin.uecda import tables
 from afterstate.envs.daihinmin.uecda.client import Result, play_match
+from afterstate.envs.daihinmin.uecda.client_view import ClientView
 from afterstate.envs.daihinmin.uecda.tables import ProtocolError
-from afterstate.envs.daihinmin.uecda.watching import Watcher
 from tests.fuzz.mutations import flip_bits
 from tests.support.daihinmin.uecda_peers import RandomPlayer, Raw, Running, serving
 
@@ -126,7 +126,7 @@ class HostileClient:
             data = tables.to_bytes(tables.profile_table("hostile"))
             self._client.send(self._answer(data))
             number = self._client.connection.number("number", range(5))
-            self._client.watcher = Watcher(number)
+            self._client.client_view = ClientView(number)
             self._client.play_match()
 
     def _answer(self, data: bytes) -> bytes:

@@ -20,10 +20,10 @@ from afterstate.envs.daihinmin.records.recording import ILLEGAL
 from afterstate.envs.daihinmin.records.validity import check_turn
 from afterstate.envs.daihinmin.rules import ACCEPTED, N_PLAYERS, REFUSED, Game
 from afterstate.envs.daihinmin.uecda import tables
-from afterstate.envs.daihinmin.uecda.asking import AskedPlayer
+from afterstate.envs.daihinmin.uecda.client_view import ClientView
+from afterstate.envs.daihinmin.uecda.guarded_player import GuardedPlayer
 from afterstate.envs.daihinmin.uecda.settings import SILENCE_SECONDS
 from afterstate.envs.daihinmin.uecda.tables import ProtocolError, RefusalCode, Table
-from afterstate.envs.daihinmin.uecda.watching import Watcher
 from afterstate.envs.daihinmin.views import view
 from afterstate.envs.messages import listed
 
@@ -39,7 +39,7 @@ class Result(NamedTuple):
     """Number of the client."""
     games: int
     points: list[int]
-    """Points by player: see `Watcher.points`."""
+    """Points by player: see `ClientView.points`."""
 
 
 class Connection:
@@ -131,14 +131,14 @@ def play_match(
         PlayerError: the player failed.
         ProtocolError: the server does not follow the protocol or the rules.
     """
-    asked = AskedPlayer(player, name)
+    guarded = GuardedPlayer(player, name)
     with _connect(address) as connected:
         connection = Connection(connected, seconds)
-        watcher = Watcher(_join(connection, name))
-        LOGGER.info("player %d, waiting for the others", watcher.viewer)
-        while _play_game(connection, watcher, asked) != tables.MATCH_OVER:
+        client_view = ClientView(_join(connection, name))
+        LOGGER.info("player %d, waiting for the others", client_view.viewer)
+        while _play_game(connection, client_view, guarded) != tables.MATCH_OVER:
             pass
-    return Result(watcher.viewer, int(watcher.view["number"]), watcher.points)
+    return Result(client_view.viewer, int(client_view.view["number"]), client_view.points)
 
 
 def _connect(address: tuple[str, int]) -> socket.socket:
@@ -178,30 +178,30 @@ def _join(connection: Connection, name: str) -> int:
     return number
 
 
-def _play_game(connection: Connection, watcher: Watcher, player: AskedPlayer) -> int:
+def _play_game(connection: Connection, client_view: ClientView, player: GuardedPlayer) -> int:
     """Play one game; return the server's last number."""
-    watcher.start(connection.table())
-    n = int(watcher.view["to_give"])
+    client_view.start(connection.table())
+    n = int(client_view.view["to_give"])
     if n:
-        connection.send(tables.gift_table(player.give(_seen(watcher), n)))
+        connection.send(tables.gift_table(player.give(_seen(client_view), n)))
     end = tables.MORE
     while end == tables.MORE:
         play = None
-        if watcher.turn(connection.table()):
-            play = _submit(connection, watcher, player)
-        watcher.field(connection.table(), play)
+        if client_view.turn(connection.table()):
+            play = _submit(connection, client_view, player)
+        client_view.field(connection.table(), play)
         end = connection.number(
             "the end of an action", (tables.MORE, tables.GAME_OVER, tables.MATCH_OVER)
         )
-        watcher.check_end(end != tables.MORE)
-    LOGGER.debug("game %d is over, points %s", watcher.view["number"], watcher.points)
+        client_view.check_end(end != tables.MORE)
+    LOGGER.debug("game %d is over, points %s", client_view.view["number"], client_view.points)
     return end
 
 
-def _submit(connection: Connection, watcher: Watcher, player: AskedPlayer) -> int:
+def _submit(connection: Connection, client_view: ClientView, player: GuardedPlayer) -> int:
     """Submit a play of the player; return the play, `plays.PASS` if the server refused it."""
-    play = player.choose(_seen(watcher))
-    connection.send(tables.submitted_table(play, watcher.view))
+    play = player.choose(_seen(client_view))
+    connection.send(tables.submitted_table(play, client_view.view))
     answer = connection.number("the answer to a play", (ACCEPTED, REFUSED))
     if answer == ACCEPTED and play != ILLEGAL:
         return play
@@ -210,13 +210,13 @@ def _submit(connection: Connection, watcher: Watcher, player: AskedPlayer) -> in
     return plays.PASS
 
 
-def _seen(watcher: Watcher) -> Game:
+def _seen(client_view: ClientView) -> Game:
     """Return a copy of the view, which the player may keep.
 
     Raises:
         ProtocolError: no game has this position.
     """
     try:
-        return check_turn(view(watcher.view, watcher.viewer))
+        return check_turn(view(client_view.view, client_view.viewer))
     except ValueError as error:
         raise ProtocolError(f"the server's tables show an impossible position: {error}") from error

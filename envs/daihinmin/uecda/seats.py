@@ -16,7 +16,7 @@ import numpy as np
 
 from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.rules import Game
-from afterstate.envs.daihinmin.uecda.asking import AskedPlayer, PlayerError
+from afterstate.envs.daihinmin.uecda.guarded_player import GuardedPlayer, PlayerError
 from afterstate.envs.daihinmin.uecda.tables import (
     SHAPE,
     TABLE_BYTES,
@@ -305,7 +305,7 @@ class PlayerSeat:
     ) -> None:
         self.name = name
         self.gone = False
-        self._player = AskedPlayer(player, name)
+        self._player = GuardedPlayer(player, name)
         self._number = number
         self._on_gone = on_gone
 

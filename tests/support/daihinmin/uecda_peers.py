@@ -23,10 +23,10 @@ from afterstate.envs.daihinmin.records.replay import Report, replay
 from afterstate.envs.daihinmin.rules import Game, write_legal
 from afterstate.envs.daihinmin.uecda import tables
 from afterstate.envs.daihinmin.uecda.client import Connection, Result, play_match
+from afterstate.envs.daihinmin.uecda.client_view import ClientView
 from afterstate.envs.daihinmin.uecda.hosting import NamedPlayer, Score
 from afterstate.envs.daihinmin.uecda.server import Server
 from afterstate.envs.daihinmin.uecda.settings import ServerSettings
-from afterstate.envs.daihinmin.uecda.watching import Watcher
 
 SOON = 60.0
 """Time limit for events that take a second or two; only failing tests wait for so long."""
@@ -191,7 +191,7 @@ class Raw:
         self.socket = socket.create_connection(("127.0.0.1", port), SOON, (host, 0))
         self.connection = Connection(self.socket, SOON)
         self.player = RandomPlayer(seed)
-        self.watcher = Watcher(0)
+        self.client_view = ClientView(0)
         self._play, self._gift, self._watch = play or honest_play, gift or honest_gift, watch
 
     def __enter__(self) -> Raw:
@@ -208,7 +208,7 @@ class Raw:
         """Send the profile and return the client's number."""
         self.connection.send(tables.profile_table(name))
         number = self.connection.number("number", range(5))
-        self.watcher = Watcher(number)
+        self.client_view = ClientView(number)
         return number
 
     def rest(self) -> bytes:
@@ -228,22 +228,22 @@ class Raw:
         """Play to the end of the match; return the points."""
         end = tables.MORE
         while end != tables.MATCH_OVER:
-            self.watcher.start(self.connection.table())
-            if self.watcher.view["to_give"]:
-                self.send(self._gift(self, self.watcher.view))
+            self.client_view.start(self.connection.table())
+            if self.client_view.view["to_give"]:
+                self.send(self._gift(self, self.client_view.view))
             end = self._play_game()
-        return self.watcher.points
+        return self.client_view.points
 
     def _play_game(self) -> int:
         """Play a game from its first turn on."""
         end = tables.MORE
         while end == tables.MORE:
-            if self.watcher.turn(self.connection.table()):
-                self.send(self._play(self, self.watcher.view))
+            if self.client_view.turn(self.connection.table()):
+                self.send(self._play(self, self.client_view.view))
                 self.connection.number("answer", (8, 9))
             elif self._watch:
                 self._watch()
-            self.watcher.field(self.connection.table())
+            self.client_view.field(self.connection.table())
             end = self.connection.number("end", (0, 1, 2))
         return end
 

@@ -22,9 +22,9 @@ from afterstate.envs.daihinmin.records import recording
 from afterstate.envs.daihinmin.records.replay import dealt, submission
 from afterstate.envs.daihinmin.rules import ACCEPTED, REFUSED, Game, Options, give
 from afterstate.envs.daihinmin.uecda import client, tables
-from afterstate.envs.daihinmin.uecda.asking import AskedPlayer, PlayerError
+from afterstate.envs.daihinmin.uecda.client_view import ClientView
+from afterstate.envs.daihinmin.uecda.guarded_player import GuardedPlayer, PlayerError
 from afterstate.envs.daihinmin.uecda.tables import ProtocolError
-from afterstate.envs.daihinmin.uecda.watching import Watcher
 from afterstate.envs.daihinmin.views import view
 from tests.support.daihinmin.uecda_peers import SOON, RandomPlayer, Recorder, serving
 
@@ -48,11 +48,11 @@ def difference(ours: Game, theirs: Game) -> dict[str, Any]:
 
 
 class Watched:
-    """A match in this process, and five watchers that read its tables."""
+    """A match in this process, and five views of clients that read its tables."""
 
     def __init__(self, seed: int) -> None:
         self.match = new_match(seed, Options(class_reset_every=5))
-        self.watchers = [Watcher(player) for player in range(5)]
+        self.client_views = [ClientView(player) for player in range(5)]
         self.field = tables.NOTHING
 
     def next_game(self, player: RandomPlayer) -> None:
@@ -60,8 +60,8 @@ class Watched:
         match = self.match
         next_game(match)
         self.field = tables.NOTHING
-        for watcher, table in zip(self.watchers, tables.start_tables(match), strict=True):
-            watcher.start(table)
+        for client_view, table in zip(self.client_views, tables.start_tables(match), strict=True):
+            client_view.start(table)
         while match["to_give"]:
             self.compare()
             give(match, player.give(view(match, int(match["turn"])), int(match["to_give"])))
@@ -70,13 +70,13 @@ class Watched:
     def compare(self) -> None:
         """Check that the player in turn has the view of the same process."""
         turn = int(self.match["turn"])
-        assert difference(self.watchers[turn].view, view(self.match, turn)) == {}
-        assert self.watchers[turn].view["last"] == self.match["last"]
+        assert difference(self.client_views[turn].view, view(self.match, turn)) == {}
+        assert self.client_views[turn].view["last"] == self.match["last"]
 
     def show_turn(self) -> None:
         """Send the turn tables."""
         for player, table in enumerate(tables.turn_tables(self.match)):
-            assert self.watchers[player].turn(table) == (player == self.match["turn"])
+            assert self.client_views[player].turn(table) == (player == self.match["turn"])
 
     def act(self, play: int, joker: tuple[int, int] | None = None) -> None:
         """Play an action; send the field table and, unless the game is over, the turn tables."""
@@ -87,15 +87,15 @@ class Watched:
         state = tables.state_of(self.match)._replace(
             player=action["p"], lock=bool(action["lock"]), is_empty=self.field.play == plays.PASS
         )
-        for watcher in self.watchers:
-            watcher.field(tables.field_table(state, self.field.play, self.field.joker))
+        for client_view in self.client_views:
+            client_view.field(tables.field_table(state, self.field.play, self.field.joker))
         self.field = tables.NOTHING if action["flow"] else self.field
         if self.match["turn"] >= 0:
             self.show_turn()
 
 
 @pytest.mark.slow
-def test_watchers_have_the_views_of_players_in_the_same_process(
+def test_client_views_have_the_views_of_players_in_the_same_process(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     watched, player = Watched(seed=5), RandomPlayer(5)
@@ -108,7 +108,7 @@ def test_watchers_have_the_views_of_players_in_the_same_process(
             # A play that is not legal counts as a pass.
             watched.act(7 if player.random.random() < 0.05 else player.choose(seen), cell)
         points = watched.match["points"].tolist()
-        assert [watcher.points for watcher in watched.watchers] == [points] * 5
+        assert [client_view.points for client_view in watched.client_views] == [points] * 5
         assert points[0] <= 5 * number
     assert caplog.records == []
 
@@ -120,11 +120,11 @@ def test_drawn_places_are_known_from_the_next_classes() -> None:
         while watched.match["turn"] >= 0:
             watched.act(plays.PASS)
     watched.next_game(player)
-    for watcher in watched.watchers:
-        assert watcher.points == watched.match["points"].tolist()
+    for client_view in watched.client_views:
+        assert client_view.points == watched.match["points"].tolist()
 
 
-def test_watchers_see_the_cell_of_a_lone_joker() -> None:
+def test_client_views_see_the_cell_of_a_lone_joker() -> None:
     watched, player = Watched(seed=3), RandomPlayer(3)
     while True:
         watched.next_game(player)
@@ -133,17 +133,20 @@ def test_watchers_see_the_cell_of_a_lone_joker() -> None:
         while watched.match["turn"] >= 0:
             watched.act(player.choose(view(watched.match, int(watched.match["turn"]))))
     watched.act(plays.LONE_JOKER, (3, 4))
-    for watcher in watched.watchers:
-        assert (watcher.view["field"], watcher.view["joker_column"]) == (plays.LONE_JOKER, 4)
+    for client_view in watched.client_views:
+        assert (client_view.view["field"], client_view.view["joker_column"]) == (
+            plays.LONE_JOKER,
+            4,
+        )
 
 
-def first_turn() -> tuple[Game, Watcher]:
-    """Return a match after its first deal, and the watcher of the player in turn."""
+def first_turn() -> tuple[Game, ClientView]:
+    """Return a match after its first deal, and the view of the player in turn."""
     match = new_match(1)
     next_game(match)
-    watcher = Watcher(int(match["turn"]))
-    watcher.start(tables.start_tables(match)[watcher.viewer])
-    return match, watcher
+    client_view = ClientView(int(match["turn"]))
+    client_view.start(tables.start_tables(match)[client_view.viewer])
+    return match, client_view
 
 
 def field_of(match: Game, play: int, n_cards: int) -> tables.Table:
@@ -168,21 +171,21 @@ def field_of(match: Game, play: int, n_cards: int) -> tables.Table:
 def test_a_turn_against_the_rules_is_an_error(
     cell: tuple[int, int], value: int, message: str
 ) -> None:
-    match, watcher = first_turn()
-    table = tables.turn_tables(match)[watcher.viewer]
-    hand = int(match["hands"][watcher.viewer])
+    match, client_view = first_turn()
+    table = tables.turn_tables(match)[client_view.viewer]
+    hand = int(match["hands"][client_view.viewer])
     card = next(card for card in range(52) if hand >> card & 1)
     where = (card % 4, card // 4 + 1) if cell == (0, 1) else cell
     assert table[where] != value
     table[where] = value
     with pytest.raises(ProtocolError, match=message):
-        watcher.turn(table)
+        client_view.turn(table)
 
 
 def test_a_play_against_the_rules_is_an_error() -> None:
-    match, watcher = first_turn()
-    watcher.turn(tables.turn_tables(match)[watcher.viewer])
-    hand = int(match["hands"][watcher.viewer])
+    match, client_view = first_turn()
+    client_view.turn(tables.turn_tables(match)[client_view.viewer])
+    hand = int(match["hands"][client_view.viewer])
     held = next(card for card in range(52) if hand >> card & 1)
     missing = next(card for card in range(52) if not hand >> card & 1)
     for play, n_cards, submitted, message in [
@@ -192,10 +195,10 @@ def test_a_play_against_the_rules_is_an_error() -> None:
         (plays.single(held), 1, plays.PASS, "the viewer's play"),
     ]:
         with pytest.raises(ProtocolError, match=message):
-            watcher.field(field_of(match, play, n_cards), submitted)
-    watcher.field(field_of(match, plays.single(held), 1), plays.single(held))
+            client_view.field(field_of(match, play, n_cards), submitted)
+    client_view.field(field_of(match, plays.single(held), 1), plays.single(held))
     with pytest.raises(ProtocolError, match="the end of the game"):
-        watcher.check_end(True)
+        client_view.check_end(True)
 
 
 def test_the_lock_of_the_server_counts(caplog: pytest.LogCaptureFixture) -> None:
@@ -207,7 +210,7 @@ def test_the_lock_of_the_server_counts(caplog: pytest.LogCaptureFixture) -> None
     for lock in (1, 0):
         watched.match["lock"] = lock
         watched.show_turn()
-        assert [watcher.view["lock"] for watcher in watched.watchers] == [lock] * 5
+        assert [client_view.view["lock"] for client_view in watched.client_views] == [lock] * 5
     watched.compare()
     expected = [f"the server sent lock {lock}, by the rules it is {1 - lock}" for lock in (1, 0)]
     assert caplog.messages[::5] == expected
@@ -217,21 +220,21 @@ def test_the_lock_of_the_server_counts(caplog: pytest.LogCaptureFixture) -> None
 def test_a_lock_without_a_suit_is_ignored(
     caplog: pytest.LogCaptureFixture, play: int | None
 ) -> None:
-    match, watcher = first_turn()
-    watcher.turn(tables.turn_tables(match)[watcher.viewer])
-    for game in (match, watcher.view):
+    match, client_view = first_turn()
+    client_view.turn(tables.turn_tables(match)[client_view.viewer])
+    for game in (match, client_view.view):
         game["field"] = play or plays.PASS
     match["lock"] = 1
-    assert watcher.turn(tables.turn_tables(match)[watcher.viewer])
-    assert watcher.view["lock"] == 0
+    assert client_view.turn(tables.turn_tables(match)[client_view.viewer])
+    assert client_view.view["lock"] == 0
     assert "lock 1" in caplog.text
 
 
 def test_classes_of_a_client_in_a_turn_table_are_ignored() -> None:
-    match, watcher = first_turn()
-    table = tables.turn_tables(match)[watcher.viewer]
+    match, client_view = first_turn()
+    table = tables.turn_tables(match)[client_view.viewer]
     table[6, 5:10] = 2**31 - 1
-    assert watcher.turn(table)
+    assert client_view.turn(table)
 
 
 def recorded_views(entry: dict[str, Any]) -> Iterator[tuple[int, Game]]:
@@ -429,7 +432,7 @@ def test_an_answer_that_is_no_integer_is_named(caplog: pytest.LogCaptureFixture)
     match = new_match(1)
     next_game(match)
     with pytest.raises(PlayerError, match=r"^the player 'test': .*'pass'"):
-        AskedPlayer(Wordy(1), "test").choose(view(match, match["turn"]))
+        GuardedPlayer(Wordy(1), "test").choose(view(match, match["turn"]))
     assert not caplog.records
 
 
@@ -478,14 +481,14 @@ def test_an_impossible_answer_is_logged_and_counted(
     ids="right few many none".split(),
 )
 def test_a_wrong_gift_is_logged(caplog: pytest.LogCaptureFixture, n: int, is_logged: bool) -> None:
-    match, watcher = first_turn()
-    hand = int(match["hands"][watcher.viewer])
+    match, client_view = first_turn()
+    hand = int(match["hands"][client_view.viewer])
 
     class Giver(RandomPlayer):
         def give(self, view: Game, _: int) -> int:
             return int(cards.weakest(hand, n))
 
-    given = AskedPlayer(Giver(1), "test").give(view(match, watcher.viewer), 2)
+    given = GuardedPlayer(Giver(1), "test").give(view(match, client_view.viewer), 2)
     assert cards.count(given) == n
     text = f"the player 'test' gave {given}, which is no set of 2 cards of its hand"
     assert caplog.messages == [text] * is_logged
@@ -493,8 +496,8 @@ def test_a_wrong_gift_is_logged(caplog: pytest.LogCaptureFixture, n: int, is_log
 
 @pytest.mark.parametrize("is_held", [True, False])
 def test_a_gift_of_other_cards_is_logged(caplog: pytest.LogCaptureFixture, is_held: bool) -> None:
-    match, watcher = first_turn()
-    hand = int(match["hands"][watcher.viewer])
+    match, client_view = first_turn()
+    hand = int(match["hands"][client_view.viewer])
     gift = int(cards.weakest(hand if is_held else cards.DECK & ~hand, 1))
 
     class Giver(RandomPlayer):
@@ -502,7 +505,7 @@ def test_a_gift_of_other_cards_is_logged(caplog: pytest.LogCaptureFixture, is_he
             view["hands"] = 0  # the view is the player's own
             return gift
 
-    assert AskedPlayer(Giver(1), "test").give(view(match, watcher.viewer), 1) == gift
+    assert GuardedPlayer(Giver(1), "test").give(view(match, client_view.viewer), 1) == gift
     assert len(caplog.messages) == (not is_held)
 
 
@@ -511,8 +514,8 @@ def test_an_impossible_gift_is_logged_with_its_value(caplog: pytest.LogCaptureFi
         def give(self, view: Game, n: int) -> int:
             return 1 << 60
 
-    match, watcher = first_turn()
-    assert AskedPlayer(Giver(1), "test").give(view(match, watcher.viewer), 1) == 0
+    match, client_view = first_turn()
+    assert GuardedPlayer(Giver(1), "test").give(view(match, client_view.viewer), 1) == 0
     assert str(1 << 60) in caplog.text
 
 

@@ -15,8 +15,8 @@ import pytest
 
 from afterstate.envs.daihinmin.records.replay import replay
 from afterstate.envs.daihinmin.uecda import tables
+from afterstate.envs.daihinmin.uecda.client_view import ClientView
 from afterstate.envs.daihinmin.uecda.tables import ProtocolError, RefusalCode
-from afterstate.envs.daihinmin.uecda.watching import Watcher
 from tests.support.daihinmin import connection_flood
 from tests.support.daihinmin.uecda_peers import SOON, Raw
 from tests.support.daihinmin.uecda_server import Serving, serving_command
@@ -76,7 +76,7 @@ class Visitor:
                 return False
             seated = time.monotonic()
             self.joined.append(seated - first)
-            client.watcher = Watcher(number)
+            client.client_view = ClientView(number)
             client.play_match()
             self.played.append(time.monotonic() - seated)
         return True

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from afterstate.envs.daihinmin.uecda import client, journal, lobby, server, tables
+from afterstate.envs.daihinmin.uecda.client_view import ClientView
 from afterstate.envs.daihinmin.uecda.tables import RefusalCode
-from afterstate.envs.daihinmin.uecda.watching import Watcher
 from tests.support.daihinmin.uecda_peers import SOON, RandomPlayer, Raw, Running, serving
 
 OTHER = "127.0.0.2"
@@ -78,7 +78,7 @@ def test_a_burst_does_not_evict_a_client_that_sent_its_profile(
             good.send(tables.to_bytes(tables.profile_table("good")))
             crowd(match, 60 - before, "127.0.0.1")
             assert good.connection.number("number", range(5)) == 4
-            good.watcher = Watcher(4)
+            good.client_view = ClientView(4)
             good.play_match()
     assert [event["name"] for event in match.events("connected")] == ["good"]
 

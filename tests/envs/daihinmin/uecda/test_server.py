@@ -121,7 +121,7 @@ def test_all_clients_get_their_messages_while_one_thinks(tmp_path: Path) -> None
         return honest_play(client, view)
 
     def listen() -> None:
-        view = listener.watcher.view
+        view = listener.client_view.view
         with change:
             received.add((int(view["number"]), int(view["n_actions"])))
             change.notify_all()

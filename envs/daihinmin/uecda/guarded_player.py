@@ -1,4 +1,4 @@
-"""The questions to a player in a match: its errors and impossible answers are logged."""
+"""A player in a match whose errors and impossible answers are logged."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class PlayerError(RuntimeError):
     """An error of a player that was asked for a play or a gift; its cause is the player's own."""
 
 
-class AskedPlayer:
-    """A player of a match.
+class GuardedPlayer:
+    """A player of a match, guarded against its errors.
 
     Its methods raise PlayerError if the player fails or returns no integer.
 

@@ -1,9 +1,9 @@
 """A client's view of a match, kept up to date with the server's tables.
 
-No table says who passed, which cards others gave away, or how a game ended. A watcher therefore
-plays the game along by the rules on its own record, which at every turn equals the view that
-`views.view` returns of a game in the same process. Tables that contradict the rules are errors: no
-player can choose well in a position that cannot be.
+No table says who passed, which cards others gave away, or how a game ended. A client's view
+therefore plays the game along by the rules on its own record, which at every turn equals the view
+that `views.view` returns of a game in the same process. Tables that contradict the rules are
+errors: no player can choose well in a position that cannot be.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ DEALT = {N_CARDS // N_PLAYERS, N_CARDS // N_PLAYERS + 1}
 """Numbers of cards that are dealt to a player."""
 
 
-class Watcher:
+class ClientView:
     """One client's view of a match.
 
     Its methods raise ProtocolError for tables that contradict the rules or each other. Only another

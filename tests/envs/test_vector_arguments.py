@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from afterstate.envs import batches
+from afterstate.envs import vector_arguments
 from afterstate.envs.words import check_one_of
 
 
@@ -20,7 +20,7 @@ from afterstate.envs.words import check_one_of
 )
 def test_wrong_seeds_are_refused_before_they_are_read(seed: Any) -> None:
     with pytest.raises(ValueError, match="seed must"):
-        batches.check_seeds(seed, 2)
+        vector_arguments.check_seeds(seed, 2)
 
 
 def test_a_mode_of_any_other_type_is_refused() -> None:
@@ -31,13 +31,13 @@ def test_a_mode_of_any_other_type_is_refused() -> None:
     modes.append(np.broadcast_to(np.zeros(1), 1 << 50))
     for mode in modes:
         with pytest.raises(ValueError, match="autoreset_mode must be one of"):
-            batches.check_autoreset_mode(mode)
+            vector_arguments.check_autoreset_mode(mode)
 
 
 @pytest.mark.parametrize("actions", [range(10**12), [1], "ab", [0, 4], [0, -1], [0.0, 1.0], None])
 def test_wrong_actions_are_refused_before_they_are_read(actions: Any) -> None:
     with pytest.raises(ValueError, match="actions must"):
-        batches.check_actions(actions, 2, 4, "0 to 3")
+        vector_arguments.check_actions(actions, 2, 4, "0 to 3")
 
 
 @pytest.mark.parametrize(
