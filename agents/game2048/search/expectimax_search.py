@@ -67,7 +67,7 @@ class Search(NamedTuple):
     lowest_last: float  # share of the empty cells, from the first one on, whose tiles come last
     table: Words  # [buckets, 8]: four keys, each by exclusive or with its entry, then four entries
     control: Indices  # stop flag, salt of the keys, two counters, and the limit of the first
-    odds: Values  # [2 * depths + 2, 4], scratch memory: probabilities of moves, and values
+    scratch: Values  # [2 * depths + 2, 4]: lines of moves by depth; the first and last row: values
 
 
 def new_search(cutoff: float = 0.0, table_bits: int = 0, extend: int = 0) -> Search:
@@ -78,7 +78,7 @@ def new_search(cutoff: float = 0.0, table_bits: int = 0, extend: int = 0) -> Sea
         lowest_last=0.0,
         table=np.zeros((1 << table_bits, 2 * _SLOTS), np.uint64),
         control=np.array([0, 0, 0, 0, _NO_LIMIT], np.int64),
-        odds=np.empty((2 * MAX_DEPTH + 2, 4)),
+        scratch=np.empty((2 * MAX_DEPTH + 2, 4)),
     )
 
 
@@ -145,6 +145,15 @@ def _store(search: Search, after: Word, entry: Word) -> None:
     bucket[0], bucket[_SLOTS] = key ^ entry, entry
 
 
+@inlined
+def _store_value(
+    search: Search, after: Word, depth: int, probability: float, value: float
+) -> float:
+    """Store the value of an afterstate, and return it as it is stored."""
+    _store(search, after, _pack(value, depth, probability))
+    return float(np.float32(value))
+
+
 @kernel
 def forget(search: Search) -> None:
     """Invalidate the table by a new salt of its keys.
@@ -168,24 +177,24 @@ def _weigh(
     net: Network, search: Search, board: Word, depth: int, probability: float, temperature: float
 ) -> None:
     """Write the probability of each move's line, -1 for those that are not followed."""
-    odds, best = search.odds[depth], -np.inf
+    lines, best = search.scratch[depth], -np.inf
     boards, rewards = afterstates(board, net.moves)
     if search.cutoff == 0:
         for action in range(4):
-            odds[action] = probability if boards[action] != board else -1.0
+            lines[action] = probability if boards[action] != board else -1.0
         return
-    for action in range(4):
-        odds[action] = -np.inf
+    for action in range(4):  # at first their values
+        lines[action] = -np.inf
         if boards[action] != board:
-            odds[action] = float(rewards[action]) + value_of(net, boards[action])
-            best = max(best, odds[action])
+            lines[action] = float(rewards[action]) + value_of(net, boards[action])
+            best = max(best, lines[action])
     for action in range(4):
         if boards[action] == board:
-            odds[action] = -1
+            lines[action] = -1
         else:
-            odds[action] = probability * np.exp((odds[action] - best) / temperature)
-            if odds[action] < search.cutoff and odds[action] < probability:
-                odds[action] = -1
+            lines[action] = probability * np.exp((lines[action] - best) / temperature)
+            if lines[action] < search.cutoff and lines[action] < probability:
+                lines[action] = -1
 
 
 @kernel
@@ -198,7 +207,7 @@ def _last_chance(net: Network, search: Search, after: Word, probability: float) 
     empty: Word = field(net.size[0], net.size[1]) & ~occupied(after)
     n_empty = count_cells(empty)
     with_four = 0.1 * probability / n_empty >= search.cutoff  # else a 4 counts as a 2
-    expected, odds = 0.0, 0.0  # probability of the board whose entries were requested
+    expected, p_tile = 0.0, 0.0  # of the tile of the board whose entries were requested
     board = after
     boards: tuple[Word, ...] = (after, after, after, after)
     none: Any = np.int64(0)  # a plain 0 would have select_move compiled for it
@@ -209,12 +218,12 @@ def _last_chance(net: Network, search: Search, after: Word, probability: float) 
         next_boards, next_rewards = boards, rewards
         if cell != 0:
             next_boards, next_rewards = prefetch_moves(net, next_board)
-        if odds > 0:
-            expected += odds * float(select_move(net, board, boards, rewards)[1])
+        if p_tile > 0:
+            expected += p_tile * float(select_move(net, board, boards, rewards)[1])
         if cell == 0:
             return expected / n_empty
         board, boards, rewards = next_board, next_boards, next_rewards
-        odds = 1.0 if not with_four else 0.9 if exponent == 1 else 0.1
+        p_tile = 1.0 if not with_four else 0.9 if exponent == 1 else 0.1
         if with_four and exponent == 1:
             exponent = 2
         else:
@@ -228,6 +237,21 @@ def _without_lowest(cells: Word, n: int) -> Word:
     for _ in range(n):
         cells &= cells - np.uint64(1)
     return cells
+
+
+@inlined
+def _next_cell(empty: Word, preferred: Word) -> Word:
+    """Return the lowest empty cell, of the preferred ones if there are any."""
+    cells = empty & preferred if empty & preferred != 0 else empty
+    return cells & (~cells + np.uint64(1))
+
+
+@inlined
+def _count(search: Search) -> None:
+    """Count a searched afterstate, and stop the search at its limit."""
+    search.control[N_SEARCHED] += 1
+    if search.control[N_SEARCHED] == search.control[LIMIT]:
+        search.control[STOP] = 1
 
 
 @kernel
@@ -249,50 +273,45 @@ def _chance(
     # Symmetric boards have the same value, so they share one entry.
     after = canonical(after, net.size[0], net.size[1], net.symmetric)
     stored = _find(search, after, depth, probability)
-    if stored == stored:  # not NaN
+    if not np.isnan(stored):
         search.control[N_TABLE_HITS] += 1
         return stored
-    search.control[N_SEARCHED] += 1
-    if search.control[N_SEARCHED] == search.control[LIMIT]:
-        search.control[STOP] = 1
+    _count(search)
     empty: Word = field(net.size[0], net.size[1]) & ~occupied(after)
     n_empty = count_cells(empty)
     cost = 1 if n_empty <= search.extend else 2  # halves of a tile and a move
     if depth <= cost:
-        expected = _last_chance(net, search, after, probability)
-        _store(search, after, _pack(expected, depth, probability))
-        return float(np.float32(expected))  # as it is stored
-    expected, best = 0.0, 0.0
+        value = _last_chance(net, search, after, probability)
+        return _store_value(search, after, depth, probability, value)
+    expected, value = 0.0, 0.0
     preferred = _without_lowest(empty, int(n_empty * search.lowest_last))
     while empty != 0:
-        cells = empty & preferred if empty & preferred != 0 else empty
-        cell = cells & (~cells + np.uint64(1))
+        cell = _next_cell(empty, preferred)
         empty ^= cell
         for exponent in range(1, 3):
-            chance = 0.9 if exponent == 1 else 0.1
-            line = probability * chance / n_empty
-            if exponent == 1 or line >= search.cutoff:  # else the 4 counts as a 2
-                board = after | cell * np.uint64(exponent)
-                if line < search.cutoff:
-                    best = float(best_move(net, board)[1])
-                else:
-                    boards, rewards = afterstates(board, net.moves)
-                    _weigh(net, search, board, depth, line, temperature)
-                    best = -np.inf
-                    for action in range(4):
-                        odds = search.odds[depth, action]
-                        if odds >= 0:
-                            value = _chance(
-                                net, search, boards[action], depth - cost, odds, temperature
-                            )
-                            best = max(best, rewards[action] + value)
-                    if best == -np.inf:
-                        best = 0.0  # the game is over
-            expected += chance * best
-    expected /= n_empty
-    if search.control[STOP] == 0:  # after a stop some values are 0
-        _store(search, after, _pack(expected, depth, probability))
-    return float(np.float32(expected))
+            p_tile = 0.9 if exponent == 1 else 0.1
+            p_line = probability * p_tile / n_empty
+            board = after | cell * np.uint64(exponent)
+            if p_line >= search.cutoff:
+                boards, rewards = afterstates(board, net.moves)
+                _weigh(net, search, board, depth, p_line, temperature)
+                value = -np.inf
+                for action in range(4):
+                    p_move = search.scratch[depth, action]
+                    if p_move >= 0:
+                        later = _chance(
+                            net, search, boards[action], depth - cost, p_move, temperature
+                        )
+                        value = max(value, rewards[action] + later)
+                if value == -np.inf:
+                    value = 0.0  # the game is over
+            elif exponent == 1:
+                value = float(best_move(net, board)[1])
+            # An improbable 4 counts as a 2: `value` is still that of the 2 in this cell.
+            expected += p_tile * value
+    if search.control[STOP] != 0:
+        return 0.0  # some of the values are
+    return _store_value(search, after, depth, probability, expected / n_empty)
 
 
 @kernel
@@ -318,10 +337,10 @@ def evaluate_moves(
     for i in range(4):
         action = (first + i) % 4
         values[action] = -np.inf
-        if boards[action] != board and (every or search.odds[top, action] >= 0):
+        if boards[action] != board and (every or search.scratch[top, action] >= 0):
             if depth > 1:
-                odds = 1.0 if every else search.odds[top, action]
-                value = _chance(net, search, boards[action], top - 2, odds, temperature)
+                p_move = 1.0 if every else search.scratch[top, action]
+                value = _chance(net, search, boards[action], top - 2, p_move, temperature)
                 values[action] = rewards[action] + value if search.control[STOP] == 0 else np.nan
             else:  # in the precision of the greedy player
                 values[action] = np.float32(rewards[action]) + value_of(net, boards[action])
@@ -351,7 +370,7 @@ def _best(values: Values) -> int:
 def search_move(net: Network, search: Search, board: Word, depth: int) -> int:
     """Return the best move of a new search, -1 if none is legal."""
     forget(search)
-    values = search.odds[0]
+    values = search.scratch[0]
     evaluate_moves(net, search, board, depth, bool(_NO), values, int(_ZERO))
     return _best(values)
 
@@ -389,12 +408,12 @@ def deepen(
     evaluate_moves(net, search, board, int(_ONE), bool(_YES), values, int(_ZERO))
     if not every and _n_legal(values) < 2:
         return 0
-    deeper = search.odds[2 * MAX_DEPTH + 1]
+    deeper = search.scratch[2 * MAX_DEPTH + 1]
     for i in range(len(deepening)):
         forget(search)
         cutoff = deepening[i, 1]
         step = Search(
-            cutoff, search.extend, search.lowest_last, search.table, search.control, search.odds
+            cutoff, search.extend, search.lowest_last, search.table, search.control, search.scratch
         )
         best = _best(values)
         evaluate_moves(net, step, board, int(deepening[i, 0]), every, deeper, best)
@@ -417,7 +436,7 @@ def _choose(
         return search_move(net, search, board, depth)
     search.control[STOP] = 0
     search.control[LIMIT] = search.control[N_SEARCHED] + nodes
-    values = search.odds[0]
+    values = search.scratch[0]
     deepen(net, search, deepening, board, bool(_NO), values)
     return _best(values)
 
