@@ -34,11 +34,11 @@ from afterstate.agents.game2048.learning.td import (
 )
 from afterstate.agents.game2048.search.expectimax_search import Search, search_move
 from afterstate.agents.game2048.values.ntuple import (
+    looked_up_board,
     prefetch_moves,
     select_move,
     stage_start,
     value_of,
-    valued,
 )
 from afterstate.agents.game2048.values.ntuple_network import Indices, Network, Value, Weights
 from afterstate.envs.game2048.games import largest_exponent
@@ -178,7 +178,7 @@ def _choose(
 @inlined
 def _stage(net: Network, board: Word) -> Word:
     """Return the start of the weights of the stage by which a board is valued."""
-    start: Word = stage_start(net, valued(net, board))
+    start: Word = stage_start(net, looked_up_board(net, board))
     return start
 
 

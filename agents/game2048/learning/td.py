@@ -26,7 +26,7 @@ from afterstate.agents.game2048.kernels import inlined, kernel, prefetch
 from afterstate.agents.game2048.values.ntuple import (
     index_of,
     is_fixed,
-    is_last,
+    is_past_last,
     prefetch_entries,
     source,
     symmetric_planes,
@@ -139,7 +139,7 @@ def update(net: Network, rule: Update, board: Word, error: Value) -> None:
     promoted = net.promote and stage > 0
     share = error / np.float32(net.symmetric * n_tuples(net))
     for symmetry in range(8):
-        if is_last(net, symmetry):
+        if is_past_last(net, symmetry):
             break
         for t in range(n_tuples(net)):
             index = index_of(net, stage, boards[symmetry], t)
@@ -159,7 +159,7 @@ def prefetch_sums(net: Network, rule: Update, board: Word) -> None:
         return
     boards, stage = symmetric_planes(net, board)
     for symmetry in range(8):
-        if is_last(net, symmetry):
+        if is_past_last(net, symmetry):
             break
         for t in range(n_tuples(net)):
             index = index_of(net, stage, boards[symmetry], t)

@@ -26,9 +26,9 @@ from afterstate.agents.game2048.values.ntuple_network import (
 )
 from afterstate.agents.game2048.values.tuple_constants import (
     called_if_generic,
-    has_blocks,
     has_constants,
-    has_fixed_point,
+    is_compiled_fixed,
+    is_compiled_pruned,
     n_tuples,
     table_start,
     tuple_mask,
@@ -69,8 +69,8 @@ def stage_start(net: Network, board: Word) -> Word:
 
 
 @inlined
-def valued(net: Network, board: Word) -> Word:
-    """Return the board whose entries are a board's: itself, or its downgraded form."""
+def looked_up_board(net: Network, board: Word) -> Word:
+    """Return the board that is looked up in the tables: itself, or its downgraded form."""
     if net.downgrade < 16:
         board = downgrade(board, net.downgrade)
     return board
@@ -79,13 +79,13 @@ def valued(net: Network, board: Word) -> Word:
 @inlined
 def symmetric_planes(net: Network, board: Word) -> tuple[tuple[Word, ...], Word]:
     """Return the bit planes of a board's symmetric boards, and the start of its stage's weights."""
-    board = valued(net, board)
+    board = looked_up_board(net, board)
     planes = symmetries(to_planes(board), net.size[0], net.size[1])
     return planes, stage_start(net, board)
 
 
 @inlined
-def is_last(net: Network, symmetry: int) -> bool:
+def is_past_last(net: Network, symmetry: int) -> bool:
     """Return True if there are no symmetric boards from number `symmetry` on.
 
     Loops run over all 8, a constant number, so that the compiler unrolls them.
@@ -106,13 +106,13 @@ def index_of(net: Network, stage: Word, planes: Word, t: int) -> Word:
 @inlined
 def is_fixed(net: Network) -> bool:
     """Return True if the weights are fixed-point numbers."""
-    return has_fixed_point(net) or (not has_constants(net) and net.fixed.size > 0)
+    return is_compiled_fixed(net) or (not has_constants(net) and net.fixed.size > 0)
 
 
 @inlined
 def is_pruned(net: Network) -> bool:
     """Return True if the network is pruned."""
-    return has_blocks(net) or (not has_constants(net) and net.blocks.size > 0)
+    return is_compiled_pruned(net) or (not has_constants(net) and net.blocks.size > 0)
 
 
 @kernel
@@ -120,7 +120,7 @@ def look_up(net: Network, board: Word, indices: Indices) -> None:
     """Write the indices of a board's entries, all tuples of one symmetric board after the other."""
     boards, stage = symmetric_planes(net, board)
     for symmetry in range(8):
-        if is_last(net, symmetry):
+        if is_past_last(net, symmetry):
             break
         for t in range(n_tuples(net)):
             indices[symmetry * n_tuples(net) + t] = index_of(net, stage, boards[symmetry], t)
@@ -132,7 +132,7 @@ def prefetch_entries(net: Network, board: Word) -> None:
     called_if_generic(net)
     boards, stage = symmetric_planes(net, board)
     for symmetry in range(8):
-        if is_last(net, symmetry):
+        if is_past_last(net, symmetry):
             break
         for t in range(n_tuples(net)):
             if is_pruned(net):
@@ -178,7 +178,7 @@ def entry(net: Network, index: Word) -> Value:
 @inlined
 def _own_entry(net: Network, index: Word) -> Value:
     """Return the value of one entry of a network with constants, or with float weights."""
-    if has_fixed_point(net):
+    if is_compiled_fixed(net):
         return np.float32(net.fixed[index]) / np.float32(FRACTION)
     value: Value = net.weights[index]
     return value
@@ -193,7 +193,7 @@ def _indirect_value(net: Network, board: Word) -> Value:
     boards, stage = symmetric_planes(net, board)
     a = b = c = d = np.float32(0)
     for symmetry in range(8):
-        if is_last(net, symmetry):
+        if is_past_last(net, symmetry):
             break
         for t in range(n_tuples(net)):
             a, b, c, d = b, c, d, a + entry(net, index_of(net, stage, boards[symmetry], t))
@@ -207,7 +207,7 @@ def _pruned_value(net: Network, board: Word) -> Value:
     boards, stage = symmetric_planes(net, board)
     levels = np.int64(0)
     for symmetry in range(8):
-        if is_last(net, symmetry):
+        if is_past_last(net, symmetry):
             break
         for t in range(n_tuples(net)):
             levels += net.levels[_place_of(net, stage, boards[symmetry], t)]
@@ -225,7 +225,7 @@ def value_of(net: Network, board: Word) -> Value:
         return _indirect_value(net, board)
     a = b = c = d = np.float32(0)  # four independent sums run in parallel
     for symmetry in range(8):
-        if is_last(net, symmetry):
+        if is_past_last(net, symmetry):
             break
         for t in range(n_tuples(net)):
             a, b, c, d = b, c, d, a + _own_entry(net, index_of(net, stage, boards[symmetry], t))

@@ -116,11 +116,11 @@ def _table_start(typing_context: Any, net: Any, t: Any) -> Any:
 has_constants: Any = intrinsic(_has_constants)
 """Return True if the tuples of a network are constants."""
 
-has_fixed_point: Any = intrinsic(_has("compiled_fixed"))
-"""Return True if the tuples of a network are constants and its weights fixed-point numbers."""
+is_compiled_fixed: Any = intrinsic(_has("compiled_fixed"))
+"""Return True if kernels are compiled for fixed-point weights; False for any generic network."""
 
-has_blocks: Any = intrinsic(_has("compiled_pruned"))
-"""Return True if the tuples of a network are constants and it is pruned."""
+is_compiled_pruned: Any = intrinsic(_has("compiled_pruned"))
+"""Return True if kernels are compiled for a pruned network; False for any generic network."""
 
 called_if_generic: Any = intrinsic(_called_if_generic)
 """Let a kernel be called, not inlined, for tuples that are not constants: `called_if_generic(net)`.
