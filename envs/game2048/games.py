@@ -29,6 +29,8 @@ from numba import njit
 from afterstate.envs.game2048.rules import (
     LOW_BITS,
     MAX_EXPONENT,
+    P_FOUR,
+    P_TWO,
     Cells,
     check_cells,
     field,
@@ -305,4 +307,4 @@ def outcomes(after: Cells) -> tuple[Cells, npt.NDArray[np.float64]]:
     boards = np.repeat(after[None], len(empty), axis=0)
     n_cells = len(empty) // 2
     boards[np.arange(len(empty)), empty[:, 0], empty[:, 1]] = np.tile([1, 2], n_cells)
-    return boards, np.tile([0.9, 0.1], n_cells) / n_cells
+    return boards, np.tile([P_TWO, P_FOUR], n_cells) / n_cells

@@ -35,6 +35,8 @@ UP, RIGHT, DOWN, LEFT = 0, 1, 2, 3
 """The actions."""
 MAX_EXPONENT = 17
 """Exponent of 131072, the largest tile that a game on 16 cells can reach."""
+P_TWO, P_FOUR = 0.9, 0.1
+"""The probabilities that a new tile is a 2 or a 4."""
 
 Cells = npt.NDArray[np.uint8]
 
@@ -46,9 +48,10 @@ def _word(number: int) -> Word:
 
 LOW_BITS = _word(0x1111_1111_1111_1111)
 """The lowest bit of every cell."""
+FOUR_HALF_WORDS = _word(429_496_730)
+"""The number of half words that make a 4, the lowest ones: `P_FOUR` of 2**32."""
 
 _ROW = _word(0xFFFF)
-_FOUR_ODDS = _word(429_496_730)  # 0.1 of 2**32: a drawn half word below it makes a 4
 _0, _1, _2, _4, _8 = (_word(n) for n in (0, 1, 2, 4, 8))
 _12, _16, _24, _32 = (_word(n) for n in (12, 16, 24, 32))
 
@@ -231,6 +234,17 @@ def count_cells(bits: Word) -> int:
     return int(np.uint64(bits) * LOW_BITS >> np.uint64(60))
 
 
+@njit("uint64(uint64)", cache=True, forceinline=True)
+def lowest_cell(cells: Word) -> Word:
+    """Return the lowest one of a word that has only lowest bits of cells, 0 if it has none.
+
+    >>> hex(lowest_cell(0x1010))
+    '0x10'
+    """
+    cells = np.uint64(cells)
+    return cells & (~cells + _1)
+
+
 @njit("int64(uint64)", cache=True)
 def largest(board: Word) -> int:
     """Return the largest exponent on a board.
@@ -382,7 +396,7 @@ def spawn_cell(empty: Word, rng: Word) -> tuple[Word, Word]:
     k = ((bits >> _32) * n_empty >> _32) + _1 & np.uint64(15)
     other = (empty * LOW_BITS) ^ (k * LOW_BITS)
     cell = empty & ~occupied(other)
-    tile = _2 if bits & np.uint64(0xFFFF_FFFF) < _FOUR_ODDS else _1
+    tile = _2 if bits & np.uint64(0xFFFF_FFFF) < FOUR_HALF_WORDS else _1
     return cell * tile, rng
 
 

@@ -37,7 +37,7 @@ LOW_BITS = 0x1111_1111_1111_1111
 
 _ROW = 0xFFFF
 _HALF = 0xFFFF_FFFF
-_FOUR_ODDS = 429_496_730  # 0.1 of 2**32: a drawn half word below it makes a 4
+_FOUR_HALF_WORDS = int(rules.FOUR_HALF_WORDS)
 
 
 def from_words(words: Words, device: torch.device | str = "cpu") -> Tensor:
@@ -241,7 +241,7 @@ def spawn(boards: Tensor, bits: Tensor) -> Tensor:
     n_empty = (counts >> 60 & 15) + 16 * (boards == 0)
     k = ((bits >> 32 & _HALF) * n_empty >> 32) + 1 & 15
     cell = empty & (occupied(counts ^ k * LOW_BITS) ^ LOW_BITS)
-    return boards | torch.where((bits & _HALF) < _FOUR_ODDS, cell << 1, cell)
+    return boards | torch.where((bits & _HALF) < _FOUR_HALF_WORDS, cell << 1, cell)
 
 
 def start(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:

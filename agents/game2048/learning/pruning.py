@@ -38,7 +38,7 @@ from afterstate.agents.game2048.values.ntuple_network import (
     network_without_weights,
 )
 from afterstate.envs import commands, durable_files
-from afterstate.envs.game2048.rules import afterstates, field, occupied, spawn
+from afterstate.envs.game2048.rules import afterstates, field, lowest_cell, occupied, spawn
 from afterstate.envs.messages import shown
 from afterstate.envs.words import Word, seed_word
 
@@ -73,7 +73,7 @@ def _count_game(
             _count(net, board, uses, indices)
         empty: Word = cells & ~occupied(boards[action]) if depth == 2 else np.uint64(0)
         while empty != 0:
-            cell = empty & (~empty + np.uint64(1))
+            cell = lowest_cell(empty)
             empty ^= cell
             _count(net, boards[action] | cell, uses, indices)
         board, rng = spawn(boards[action], rng, cells)

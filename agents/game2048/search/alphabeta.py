@@ -43,7 +43,15 @@ from afterstate.agents.game2048.values.heuristic import (
     heuristic,
     value_of,
 )
-from afterstate.envs.game2048.rules import afterstates, check_word, check_words, largest, table
+from afterstate.envs.game2048.rules import (
+    P_FOUR,
+    P_TWO,
+    afterstates,
+    check_word,
+    check_words,
+    largest,
+    table,
+)
 from afterstate.envs.messages import shown
 from afterstate.envs.words import Word, Words
 
@@ -218,8 +226,8 @@ def _expected(board: Word, ply: int, end: int, search: Search) -> float:
         if board >> ORDER[i] & _15 == 0:
             n_empty += 1
             search.counts[0] += 2
-            total += 0.9 * _expected(board | _1 << ORDER[i], ply + 1, end, search)
-            total += 0.1 * _expected(board | np.uint64(2) << ORDER[i], ply + 1, end, search)
+            total += P_TWO * _expected(board | _1 << ORDER[i], ply + 1, end, search)
+            total += P_FOUR * _expected(board | np.uint64(2) << ORDER[i], ply + 1, end, search)
     search.lengths[ply] = 0  # no single best line
     return total / n_empty
 

@@ -31,12 +31,15 @@ from afterstate.agents.game2048.values.bit_planes import z_order
 from afterstate.agents.game2048.values.ntuple_network import Network
 from afterstate.agents.game2048.values.ntuple_network import network as empty_network
 from afterstate.envs.game2048.rules import (
+    P_FOUR,
+    P_TWO,
     afterstates,
     canonical,
     cells,
     check_words,
     field,
     legal,
+    lowest_cell,
     occupied,
     size_of,
     symmetries,
@@ -126,7 +129,7 @@ def _spawns(game: _Game, afters: Words, exponent: Word) -> Words:
     for after in afters:
         empty: Word = field(game.rows, game.cols) & ~occupied(after)
         while empty != 0:
-            cell = empty & (~empty + np.uint64(1))
+            cell = lowest_cell(empty)
             empty ^= cell
             boards[n] = _canonical(game, after | cell * exponent)
             n += 1
@@ -166,12 +169,12 @@ def _means(
         empty: Word = field(game.rows, game.cols) & ~occupied(afters[i])
         total, n = 0.0, 0
         while empty != 0:
-            cell = empty & (~empty + np.uint64(1))
+            cell = lowest_cell(empty)
             empty ^= cell
             n += 1
             two = _canonical(game, afters[i] | cell)
             four = _canonical(game, afters[i] | cell << np.uint64(1))
-            total += 0.9 * values_2[_find(with_2, two)] + 0.1 * values_4[_find(with_4, four)]
+            total += P_TWO * values_2[_find(with_2, two)] + P_FOUR * values_4[_find(with_4, four)]
         values[i] = total / n
     return values
 

@@ -32,10 +32,13 @@ from afterstate.agents.game2048.values.ntuple import (
 from afterstate.agents.game2048.values.ntuple_network import Indices, Network
 from afterstate.envs.game2048 import games
 from afterstate.envs.game2048.rules import (
+    P_FOUR,
+    P_TWO,
     afterstates,
     canonical,
     count_cells,
     field,
+    lowest_cell,
     occupied,
 )
 from afterstate.envs.words import Word, Words
@@ -206,13 +209,13 @@ def _last_chance(net: Network, search: Search, after: Word, probability: float) 
     """
     empty: Word = field(net.size[0], net.size[1]) & ~occupied(after)
     n_empty = count_cells(empty)
-    with_four = 0.1 * probability / n_empty >= search.cutoff  # else a 4 counts as a 2
+    with_four = P_FOUR * probability / n_empty >= search.cutoff  # else a 4 counts as a 2
     expected, p_tile = 0.0, 0.0  # of the tile of the board whose entries were requested
     board = after
     boards: tuple[Word, ...] = (after, after, after, after)
     none: Any = np.int64(0)  # a plain 0 would have select_move compiled for it
     rewards: tuple[int, ...] = (none, none, none, none)
-    cell, exponent = empty & (~empty + np.uint64(1)), 1
+    cell, exponent = lowest_cell(empty), 1
     while True:
         next_board = after | cell * np.uint64(exponent)
         next_boards, next_rewards = boards, rewards
@@ -223,12 +226,12 @@ def _last_chance(net: Network, search: Search, after: Word, probability: float) 
         if cell == 0:
             return expected / n_empty
         board, boards, rewards = next_board, next_boards, next_rewards
-        p_tile = 1.0 if not with_four else 0.9 if exponent == 1 else 0.1
+        p_tile = 1.0 if not with_four else P_TWO if exponent == 1 else P_FOUR
         if with_four and exponent == 1:
             exponent = 2
         else:
             empty ^= cell
-            cell, exponent = empty & (~empty + np.uint64(1)), 1
+            cell, exponent = lowest_cell(empty), 1
 
 
 @inlined
@@ -242,8 +245,8 @@ def _without_lowest(cells: Word, n: int) -> Word:
 @inlined
 def _next_cell(empty: Word, preferred: Word) -> Word:
     """Return the lowest empty cell, of the preferred ones if there are any."""
-    cells = empty & preferred if empty & preferred != 0 else empty
-    return cells & (~cells + np.uint64(1))
+    cell: Word = lowest_cell(empty & preferred if empty & preferred != 0 else empty)
+    return cell
 
 
 @inlined
@@ -289,7 +292,7 @@ def _chance(
         cell = _next_cell(empty, preferred)
         empty ^= cell
         for exponent in range(1, 3):
-            p_tile = 0.9 if exponent == 1 else 0.1
+            p_tile = P_TWO if exponent == 1 else P_FOUR
             p_line = probability * p_tile / n_empty
             board = after | cell * np.uint64(exponent)
             if p_line >= search.cutoff:

@@ -14,7 +14,7 @@ from numba import njit
 
 from afterstate.agents.game2048.kernels import KERNEL, count_zeros
 from afterstate.agents.game2048.values.heuristic import COMPARED, NUMBER, ROUGHNESS, lines
-from afterstate.envs.game2048.rules import LOW_BITS, occupied, transpose
+from afterstate.envs.game2048.rules import LOW_BITS, lowest_cell, occupied, transpose
 from afterstate.envs.words import Word, Words
 
 ORDER = np.array([16 * row + 4 * col for col in range(4) for row in range(4)], np.uint64)
@@ -52,7 +52,7 @@ def islands(board: Word) -> int:
     """Return the number of groups of equal neighbors of a board."""
     left, n = occupied(board), 0
     while left != 0:
-        cell = left & (~left + _1)
+        cell = lowest_cell(left)
         tile = np.uint64(board) >> count_zeros(cell) & _15
         left &= ~group(cell, cells_of(board, tile))
         n += 1
@@ -64,7 +64,7 @@ def _touched_groups(cell: Word, cells: Word) -> int:
     """Return the number of groups of a set of cells that a cell touches."""
     left, n = _neighbors(cell) & cells, 0
     while left != 0:
-        first = left & (~left + _1)
+        first = lowest_cell(left)
         left &= ~group(first, cells) if left != first else ~first  # the last one needs no search
         n += 1
     return n
@@ -113,7 +113,7 @@ def placements(board: Word, pruned: bool, losses: Words) -> Word:
         equal = cells_of(down, np.uint64(tile))
         touched, left = _neighbors(equal), empty
         while left != 0:
-            cell = left & (~left + _1)
+            cell = lowest_cell(left)
             left ^= cell
             i = int(count_zeros(cell)) // 4
             annoyance = _smoothness_loss(board, down, i, tile, losses) if pruned else 0

@@ -26,6 +26,8 @@ import numpy.typing as npt
 
 from afterstate.agents.game2048.kernels import count_zeros, hash_board, kernel
 from afterstate.envs.game2048.rules import (
+    P_FOUR,
+    P_TWO,
     afterstates,
     count_cells,
     field,
@@ -358,7 +360,7 @@ def _outcome(trees: Trees, tree: int, place: int, depth: int) -> int:
             return draw_child(trees, tree, place)
     if outcomes[slot] < 0:
         n_empty = count_cells(field(trees.size[0], trees.size[1]) & ~occupied(move.after))
-        chance = 1.0 if trees.fixed else (0.1 if slot & 1 else 0.9) / n_empty
+        chance = 1.0 if trees.fixed else (P_FOUR if slot & 1 else P_TWO) / n_empty
         tile = np.uint64(1 + (slot & 1)) << np.uint64(4 * (slot >> 1))
         outcomes[slot] = _add(trees, tree, move.after | tile, chance)
         trees.states[outcomes[slot]].parent = place

@@ -27,7 +27,7 @@ from afterstate.agents.config import Positive, checked, current_names
 from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.values.planes import N_PLANES, planes
 from afterstate.envs.game2048 import torch_rules
-from afterstate.envs.game2048.rules import check_words
+from afterstate.envs.game2048.rules import P_FOUR, P_TWO, check_words
 from afterstate.envs.game2048.torch_rules import LOW_BITS, afterstates, occupied
 from afterstate.envs.messages import listed, shown
 from afterstate.envs.words import Words, whole
@@ -166,7 +166,7 @@ def outcomes(afters: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     tiles = torch.ones_like(cells) << shifts[cells]
     boards = torch.cat((afters[origins] | tiles, afters[origins] | tiles << 1))
     each = 1 / torch.bincount(origins, minlength=len(afters)).float()[origins]
-    return boards, origins.repeat(2), torch.cat((0.9 * each, 0.1 * each))
+    return boards, origins.repeat(2), torch.cat((P_TWO * each, P_FOUR * each))
 
 
 def scale_of(path: str | Path) -> float:
