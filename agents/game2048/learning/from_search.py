@@ -217,9 +217,9 @@ class SearchValueLearner:
         space = len(order.values) * self.search.simulations * (paths if learn == "paths" else 1)
         afters, values = np.empty(space, np.uint64), np.empty((space, 2))
         if learn == "paths":
-            n = softmax_search.walk(trees, order, paths, PATH_TEMPERATURES, afters, values)
+            n = softmax_search.write_paths(trees, order, paths, PATH_TEMPERATURES, afters, values)
         elif learn == "nodes":
-            n = softmax_search.inner(trees, order, self.settings.visits, afters, values)
+            n = softmax_search.write_nodes(trees, order, self.settings.visits, afters, values)
         return afters[:n], values[:n, 0], values[:n, 1]
 
     def _root_targets(

@@ -239,13 +239,15 @@ def root_moves(trees: Trees, batch: BoardBatch, actions: Indices) -> npt.NDArray
 
 
 @kernel
-def inner(trees: Trees, batch: BoardBatch, least: int, afters: Words, values: Values) -> int:
-    """Write the inner afterstates of the trees, those with outcomes; return their number.
+def write_nodes(
+    trees: Trees, batch: BoardBatch, min_visits: int, afters: Words, values: Values
+) -> int:
+    """Write the expanded afterstates of the trees, those with outcomes; return their number.
 
     Args:
         trees: the trees.
         batch: the boards that were searched.
-        least: the fewest visits of an afterstate that is written.
+        min_visits: the fewest visits of an afterstate that is written.
         afters: `[n]`, is written to.
         values: `[n, 2]`, is written to: by the search, and by the value function.
     """
@@ -255,17 +257,17 @@ def inner(trees: Trees, batch: BoardBatch, least: int, afters: Words, values: Va
             first = 4 * tree * trees.capacity
             for place in range(first, first + 4 * trees.sizes[tree]):
                 move = trees.moves[place]
-                if move.after != 0 and move.n_outcomes > 0 and move.n >= least:
+                if move.after != 0 and move.n_outcomes > 0 and move.n >= min_visits:
                     afters[n], values[n, 0], values[n, 1] = move.after, move.value, move.net
                     n += 1
     return n
 
 
 @kernel
-def _walk(
+def _write_path(
     trees: Trees, tree: int, temperature: Values, afters: Words, values: Values, n: int
 ) -> int:
-    """Write one path: see `walk`."""
+    """Write one path after `n` afterstates: see `write_paths`; return their number together."""
     move_values, weights = trees.workspace.values, trees.workspace.weights
     policy = Policy(MAX, False, temperature)
     state = tree * trees.capacity
@@ -283,8 +285,13 @@ def _walk(
 
 
 @kernel
-def walk(
-    trees: Trees, batch: BoardBatch, n_paths: int, between: Values, afters: Words, values: Values
+def write_paths(
+    trees: Trees,
+    batch: BoardBatch,
+    n_paths: int,
+    temperatures: Values,
+    afters: Words,
+    values: Values,
 ) -> int:
     """Write the afterstates on random paths from the roots; return their number.
 
@@ -295,15 +302,16 @@ def walk(
         trees: the trees.
         batch: the boards that were searched.
         n_paths: the number of paths in each tree.
-        between: the range of T, which is drawn for each path.
+        temperatures: the lowest and the highest T, between which each path draws its own.
         afters: `[n]`, is written to.
         values: `[n, 2]`, is written to: by the search, and by the value function.
     """
     n, temperature = 0, trees.workspace.temperature
+    lowest, highest = temperatures[0], temperatures[1]
     for i in range(batch.boards.size):
         for tree in range(batch.firsts[i], batch.firsts[i] + batch.n_each):
             for _ in range(n_paths):
                 trees.random[tree, 0], bits = next_random(trees.random[tree, 0])
-                temperature[0] = between[0] + fraction(bits) * (between[1] - between[0])
-                n = _walk(trees, tree, temperature, afters, values, n)
+                temperature[0] = lowest + fraction(bits) * (highest - lowest)
+                n = _write_path(trees, tree, temperature, afters, values, n)
     return n

@@ -465,7 +465,7 @@ def _find(trees: Trees, tree: int, board: Word) -> int:
 
 @kernel
 def _move_state(trees: Trees, old: int, new: int) -> None:
-    """Move a state to another index, relink its parent, and mark its children as reachable."""
+    """Move a state to another index, relink its parent, and mark its children: see `reroot`."""
     trees.states[new] = trees.states[old]
     parent = trees.states[new].parent
     if parent >= 0:
@@ -488,7 +488,8 @@ def reroot(trees: Trees, tree: int, board: Word) -> bool:
     """Make a board, the root of a tree or an outcome of one of its moves, the new root.
 
     States are numbered in the order of their addition, parents first, so that the subtree can be
-    moved to the front one state after the other.
+    moved to the front one state after the other. After a search all states are `known`, so the
+    field is free to mark the states of the subtree, which alone remain.
 
     Args:
         trees: the trees.
@@ -505,11 +506,8 @@ def reroot(trees: Trees, tree: int, board: Word) -> bool:
     end, new = root + trees.sizes[tree], root
     for state in range(root, end):
         trees.states[state].known = 0
-    trees.states[subtree].known, trees.states[subtree].parent, trees.states[subtree].chance = (
-        1,
-        -1,
-        1.0,
-    )
+    top = trees.states[subtree]
+    top.known, top.parent, top.chance = 1, -1, 1.0
     for state in range(subtree, end):
         if trees.states[state].known == 1:
             _move_state(trees, state, new)

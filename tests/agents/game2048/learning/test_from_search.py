@@ -24,7 +24,7 @@ from afterstate.agents.game2048.learning.run_settings import NTupleSettings, Sea
 from afterstate.agents.game2048.learning.table_model import TableModel
 from afterstate.agents.game2048.search import exact
 from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent
-from afterstate.agents.game2048.search.softmax_search import BoardBatch, inner, walk
+from afterstate.agents.game2048.search.softmax_search import BoardBatch, write_nodes, write_paths
 from afterstate.agents.game2048.search.softmax_settings import MCSoftmaxSettings
 from afterstate.agents.game2048.search.softmax_tree import Trees
 from afterstate.agents.game2048.values import value_net
@@ -56,7 +56,7 @@ LIMIT = score_limit((4, 4))
 @pytest.mark.parametrize(
     "settings", [{}, {"trees": 3, "select": "falling"}, {"widening": 0.5}, {"reuse": True}], ids=str
 )
-def test_inner_returns_the_nodes_with_outcomes_and_enough_visits(
+def test_write_nodes_writes_those_with_outcomes_and_enough_visits(
     compiled: bool, settings: dict[str, Any]
 ) -> None:
     """They are read from the trees once more in Python."""
@@ -77,7 +77,7 @@ def test_inner_returns_the_nodes_with_outcomes_and_enough_visits(
         for least in (1, 2, 11):
             expected = [[m["after"], m["value"], m["net"]] for m in moves if m["n"] >= least]
             afters, values = np.zeros(1_000, np.uint64), np.full((1_000, 2), np.nan)
-            n = inner(trees, order, least, afters, values)
+            n = write_nodes(trees, order, least, afters, values)
             assert list(map(list, zip(afters[:n], *values[:n].T, strict=True))) == expected
             assert n > 10 / least and (values[:n, 0] != values[:n, 1]).any()
             assert (afters[n:] == 0).all() and np.isnan(values[n:]).all()
@@ -87,7 +87,7 @@ def paths(trees: Trees, order: BoardBatch, n_paths: int, *temperatures: float) -
     """Return the afterstates on random paths."""
     afters = np.zeros(n_paths * len(trees.states), np.uint64)
     values = np.zeros((len(afters), 2))
-    n = walk(trees, order, n_paths, np.array(temperatures), afters, values)
+    n = write_paths(trees, order, n_paths, np.array(temperatures), afters, values)
     result: list[int] = afters[:n].tolist()
     return result
 
