@@ -12,6 +12,7 @@ from gymnasium.vector import AutoresetMode
 from numba import njit
 
 from afterstate.envs.words import (
+    Flags,
     as_array,
     check_count,
     check_length,
@@ -21,7 +22,6 @@ from afterstate.envs.words import (
     whole,
 )
 
-Flags = npt.NDArray[np.bool_]
 Infos = dict[str, Any]
 Seeds = int | Sequence[int | None] | None
 

@@ -20,6 +20,10 @@ Word: TypeAlias = int | np.uint64
 """64 bits. Kernels return an `int` to Python; those with a signature take either, the others need a
 `np.uint64`. numba sees a `uint64` in both."""
 Words = npt.NDArray[np.uint64]
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Float32s = npt.NDArray[np.float32]
+Flags = npt.NDArray[np.bool_]
 
 
 @njit("UniTuple(uint64, 2)(uint64)", cache=True)

@@ -12,12 +12,10 @@ from afterstate.envs.game2048 import batch
 from afterstate.envs.game2048.games import RNG, SCORE, START_TILES, new_games
 from afterstate.envs.game2048.rules import size_of, table
 from afterstate.envs.messages import listed, named, shown
-from afterstate.envs.words import Words, as_array, seed_word, whole
+from afterstate.envs.words import Ints, Words, as_array, seed_word, whole
 
 MAX_GAMES = 10**7
 """Maximum number of games that are played in parallel, which takes 200 bytes for each."""
-
-Indices = npt.NDArray[np.int64]
 
 
 class Player(Protocol):
@@ -42,7 +40,7 @@ def play(
     seed: int | Sequence[int] = 0,
     size: tuple[int, int] | None = None,
     report: Callable[[int, int], Any] | None = None,
-    watch: Callable[[Indices, Words, Indices], Any] | None = None,
+    watch: Callable[[Ints, Words, Ints], Any] | None = None,
 ) -> Games:
     """Play games to their ends, all in parallel.
 
@@ -137,7 +135,7 @@ def size_of_player(player: Any, default: tuple[int, int] = (4, 4)) -> tuple[int,
         return size_of(size.tolist() if isinstance(size, np.ndarray) else size)
 
 
-def actions_of(player: Any, boards: Words) -> Indices:
+def actions_of(player: Any, boards: Words) -> Ints:
     """Return the player's actions, one for each board.
 
     Raises:
@@ -163,7 +161,7 @@ def _moves(given: Any) -> int:
     return number
 
 
-def _legal_actions(player: Player, games: Words, boards: Words) -> Indices:
+def _legal_actions(player: Player, games: Words, boards: Words) -> Ints:
     """Return the player's actions, legal ones."""
     actions = actions_of(player, boards)
     in_range = (actions >= 0) & (actions < 4)

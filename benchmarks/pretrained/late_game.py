@@ -32,7 +32,7 @@ from afterstate.agents.training.evaluation import EVALUATION_SEED
 from afterstate.envs import json_files
 from afterstate.envs.commands import parse, run_process
 from afterstate.envs.game2048.rules import field, spawn
-from afterstate.envs.words import seed_word
+from afterstate.envs.words import Floats, seed_word
 from afterstate.leaderboard.games import fingerprint
 from afterstate.leaderboard.machine import machine
 from benchmarks.pretrained.ntuple import network_of
@@ -42,12 +42,10 @@ STEP = 20_000
 """Points from one line to the next."""
 N_LINES = 60
 
-Reals = npt.NDArray[np.float64]
-
 
 def expected_and_scored(
     net: Network, depth: int, seed: int, scores: npt.NDArray[np.int64]
-) -> tuple[Reals, Reals]:
+) -> tuple[Floats, Floats]:
     """Return what the network expects and scores in a game of `Game2048-v0`, at several scores.
 
     From a 65536 tile on, it sees a 32768.

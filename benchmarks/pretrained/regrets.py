@@ -25,11 +25,11 @@ from tqdm import tqdm
 from afterstate.agents.config import Count, Positive, Whole, settings
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
-from afterstate.agents.game2048.values.ntuple_network import Indices, Network
+from afterstate.agents.game2048.values.ntuple_network import Network
 from afterstate.envs import json_files
 from afterstate.envs.commands import parse, run_process
 from afterstate.envs.options import POSITIONAL, settings_of
-from afterstate.envs.words import Word, Words
+from afterstate.envs.words import Ints, Word, Words
 from afterstate.leaderboard.games import fingerprint
 from afterstate.leaderboard.machine import machine
 from afterstate.text_tables import markdown
@@ -62,7 +62,7 @@ def positions(net: Network, n_games: int, n: int, seed: int, last: int = 0) -> W
     """
     games: list[list[Word]] = [[] for _ in range(n_games)]
 
-    def watch(indices: Indices, boards: Words, _: Indices) -> None:
+    def watch(indices: Ints, boards: Words, _: Ints) -> None:
         for i, board in zip(indices, boards, strict=True):
             games[i].append(board)
 

@@ -52,7 +52,7 @@ def play_to(net: Network, search: Search, depth: int, game: Words, score: int) -
         action = search_move(net, search, game[games.BOARD, 0], depth)
         if action < 0:
             break
-        games.play(game, 0, action, net.moves, net.size[0], net.size[1])
+        games.play(game, 0, action, net.move_table, net.size[0], net.size[1])
 
 
 def positions(net: Network, n: int, score: int, seed: int) -> list[Words]:

@@ -43,7 +43,6 @@ from afterstate.envs.daihinmin.rules import (
 from afterstate.envs.daihinmin.seat_env import Opponent, check_seat, four_opponents
 from afterstate.envs.daihinmin.views import view, write_view
 from afterstate.envs.vector_arguments import (
-    Flags,
     Infos,
     Seeds,
     check_actions,
@@ -56,6 +55,7 @@ from afterstate.envs.vector_arguments import (
     with_masks,
 )
 from afterstate.envs.words import (
+    Flags,
     Word,
     Words,
     check_count,

@@ -46,11 +46,18 @@ from afterstate.envs.game2048.rules import (
     words,
 )
 from afterstate.envs.game2048.rules import afterstates as slides
-from afterstate.envs.words import Word, Words, as_array, check_one_of, described, next_random
+from afterstate.envs.words import (
+    Flags,
+    Floats,
+    Ints,
+    Word,
+    Words,
+    as_array,
+    check_one_of,
+    described,
+    next_random,
+)
 
-Numbers = npt.NDArray[np.int64]
-Reals = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
 Bits = npt.NDArray[np.int8]
 
 _0, _1, _4, _32 = (np.uint64(n) for n in (0, 1, 4, 32))
@@ -69,7 +76,7 @@ def start_all(games: Words, mask: Flags, n_tiles: int, rows: int, cols: int) -> 
 @njit(cache=True)
 def _play_special(
     games: Words,
-    actions: Numbers,
+    actions: Ints,
     restart: Flags,
     n_tiles: int,
     move_table: Words,
@@ -89,7 +96,7 @@ def _play_special(
 
 @njit(cache=True)
 def _move(
-    boards: Words, actions: Numbers, skip: Flags, move_table: Words, afters: Words, rewards: Words
+    boards: Words, actions: Ints, skip: Flags, move_table: Words, afters: Words, rewards: Words
 ) -> None:
     """Write the afterstates and rewards; an illegal action gives the board and 0."""
     for i in range(boards.size):
@@ -127,7 +134,7 @@ def _score(rewards: Words, skip: Flags, scores: Words) -> None:
 @njit(cache=True)
 def play_all(
     games: Words,
-    actions: Numbers,
+    actions: Ints,
     restart: Flags,
     n_tiles: int,
     move_table: Words,
@@ -144,7 +151,7 @@ def play_all(
 
 
 @njit(cache=True)
-def sample_legal(games: Words, rng: Word, actions: Numbers) -> Word:
+def sample_legal(games: Words, rng: Word, actions: Ints) -> Word:
     """Draw a legal action of every game, 0 where none is; return the advanced random state."""
     rng = np.uint64(rng)
     for i in range(games.shape[1]):
@@ -191,7 +198,7 @@ def read_into(games: Words, at: int, cells: Cells) -> None:
 
 
 @njit("void(uint64[::1], int64[::1])", cache=True)
-def _write_max_tiles(flags: Words, tiles: Numbers) -> None:
+def _write_max_tiles(flags: Words, tiles: Ints) -> None:
     """Write the largest tiles, given the `FLAGS` words."""
     for i in range(flags.size):
         tiles[i] = max_tile(flags[i])
@@ -202,8 +209,8 @@ def read_infos(
     games: Words,
     action_masks: Bits,
     afters: Cells,
-    scores: Numbers,
-    largest_tiles: Numbers,
+    scores: Ints,
+    largest_tiles: Ints,
     legal: Flags,
 ) -> None:
     """Write the infos of all games into arrays.
@@ -230,12 +237,12 @@ def read_infos(
 @njit(cache=True)
 def _end_all(
     games: Words,
-    elapsed: Numbers,
+    elapsed: Ints,
     over: Flags,
     limit: int,
     illegal_ends: bool,
     illegal_limit: int,
-    rewards: Reals,
+    rewards: Floats,
     terminated: Flags,
     truncated: Flags,
 ) -> int:
@@ -262,22 +269,22 @@ def _end_all(
 @njit(cache=True)
 def step_all(
     games: Words,
-    actions: Numbers,
-    elapsed: Numbers,
+    actions: Ints,
+    elapsed: Ints,
     over: Flags,
     limit: int,
     illegal_ends: bool,
     illegal_limit: int,
     n_tiles: int,
     move_table: Words,
-    rewards: Reals,
+    rewards: Floats,
     terminated: Flags,
     truncated: Flags,
     boards: Cells,
     action_masks: Bits,
     afters: Cells,
-    scores: Numbers,
-    largest_tiles: Numbers,
+    scores: Ints,
+    largest_tiles: Ints,
     legal: Flags,
 ) -> int:
     """Play one action of every game, or restart it if it is over.
@@ -349,7 +356,7 @@ def board_words(games: Words, rows: int, cols: int) -> Words:
     return boards
 
 
-def max_tiles(games: Words) -> Numbers:
+def max_tiles(games: Words) -> Ints:
     """Return the largest tile of games `uint64[8, B]`, 0 on an empty board.
 
     Raises:
@@ -373,7 +380,7 @@ def masks(games: Words) -> Bits:
 
 
 @njit(cache=True)
-def _slide_all(games: Words, move_table: Words, cells: Cells, rewards: Reals) -> None:
+def _slide_all(games: Words, move_table: Words, cells: Cells, rewards: Floats) -> None:
     """Write the four afterstates of every game, `[B, 4, rows, cols]`, and their rewards."""
     n, rows, cols = games.shape[1], cells.shape[2], cells.shape[3]
     afters = np.zeros((2, 4 * n), np.uint64)
@@ -393,7 +400,7 @@ def _slide_all(games: Words, move_table: Words, cells: Cells, rewards: Reals) ->
     _unpack_all(afters[0], afters[1], cells.reshape(4 * n, rows, cols))
 
 
-def afterstates(games: Words, rows: int, cols: int) -> tuple[Cells, Reals, Flags]:
+def afterstates(games: Words, rows: int, cols: int) -> tuple[Cells, Floats, Flags]:
     """Return the four moves of games `uint64[8, B]`, in the order up, right, down, left.
 
     Returns:

@@ -17,7 +17,7 @@ except ImportError as error:
     message = 'Game2048VecEnv needs stable-baselines3: pip install "afterstate[sb3]"'
     raise ImportError(message) from error
 
-Indices = int | Iterable[int] | None  # games; None: all
+EnvIndices = int | Iterable[int] | None  # games; None: all
 
 
 class Game2048VecEnv(VecEnv):
@@ -81,14 +81,14 @@ class Game2048VecEnv(VecEnv):
         """Return one picture per game."""
         return list(self.env.render() or ())
 
-    def get_attr(self, attr_name: str, indices: Indices = None) -> list[Any]:
+    def get_attr(self, attr_name: str, indices: EnvIndices = None) -> list[Any]:
         """Return an attribute of each selected game: its entry, or the value all games share."""
         value = getattr(self.env, attr_name)
         if isinstance(value, np.ndarray) and len(value) == self.num_envs:
             return [value[i] for i in self._selected(indices)]
         return [value] * len(self._selected(indices))
 
-    def set_attr(self, attr_name: str, value: Any, indices: Indices = None) -> None:
+    def set_attr(self, attr_name: str, value: Any, indices: EnvIndices = None) -> None:
         """Raise AttributeError, since the games share all attributes.
 
         Raises:
@@ -97,7 +97,7 @@ class Game2048VecEnv(VecEnv):
         raise AttributeError(f"games share {attr_name!r}: set it in the constructor")
 
     def env_method(
-        self, method_name: str, *method_args: Any, indices: Indices = None, **method_kwargs: Any
+        self, method_name: str, *method_args: Any, indices: EnvIndices = None, **method_kwargs: Any
     ) -> list[Any]:
         """Return the result of a method, such as `action_masks`, for each selected game."""
         result = getattr(self.env, method_name)(*method_args, **method_kwargs)
@@ -107,11 +107,11 @@ class Game2048VecEnv(VecEnv):
             result = list(zip(*result, strict=True))
         return [result[i] for i in self._selected(indices)]
 
-    def env_is_wrapped(self, wrapper_class: type[Any], indices: Indices = None) -> list[bool]:
+    def env_is_wrapped(self, wrapper_class: type[Any], indices: EnvIndices = None) -> list[bool]:
         """Return False for each selected game: games have no wrappers."""
         return [False] * len(self._selected(indices))
 
-    def _selected(self, indices: Indices) -> list[int]:
+    def _selected(self, indices: EnvIndices) -> list[int]:
         """Return the numbers of the selected games."""
         return list(self._get_indices(indices))
 

@@ -25,7 +25,6 @@ from afterstate.envs.game2048.env import (
 from afterstate.envs.game2048.games import BOARD, MAX_ILLEGAL, RNG, SCORE, START_TILES, new_games
 from afterstate.envs.game2048.rules import Cells, table
 from afterstate.envs.vector_arguments import (
-    Flags,
     Infos,
     Seeds,
     check_actions,
@@ -38,6 +37,7 @@ from afterstate.envs.vector_arguments import (
     with_masks,
 )
 from afterstate.envs.words import (
+    Flags,
     Word,
     Words,
     check_count,

@@ -49,8 +49,7 @@ from afterstate.agents.game2048.search import softmax_search
 from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent
 from afterstate.agents.game2048.search.softmax_search import BoardBatch
 from afterstate.agents.game2048.search.softmax_settings import MCSoftmaxSettings
-from afterstate.agents.game2048.search.softmax_tree import Trees, Values
-from afterstate.agents.game2048.values.ntuple_network import Indices
+from afterstate.agents.game2048.search.softmax_tree import Trees
 from afterstate.agents.training.run import Diverged
 from afterstate.envs.game2048 import batch
 from afterstate.envs.game2048.games import (
@@ -64,7 +63,7 @@ from afterstate.envs.game2048.games import (
 )
 from afterstate.envs.game2048.rules import symmetries, table
 from afterstate.envs.signals import uninterrupted
-from afterstate.envs.words import Words, draw_word, next_random
+from afterstate.envs.words import Floats, Ints, Words, draw_word, next_random
 
 
 def score_limit(size: tuple[int, int]) -> int:
@@ -89,10 +88,10 @@ class Model(Protocol):
     def size(self) -> tuple[int, int]:
         """Rows and columns of the boards."""
 
-    def estimate(self, boards: Words) -> Values:
+    def estimate(self, boards: Words) -> Floats:
         """Return the values `[n]` of afterstates `uint64[n]`, in points."""
 
-    def fit(self, afters: Words, targets: Values, n_moves: int) -> float:
+    def fit(self, afters: Words, targets: Floats, n_moves: int) -> float:
         """Move the values of afterstates toward targets; return the mean squared error before.
 
         Args:
@@ -211,7 +210,7 @@ class SearchValueLearner:
                 self._learn(*self._tree_targets(trees, order))
             return self._step(actions, over, moves["after"])
 
-    def _tree_targets(self, trees: Trees, order: BoardBatch) -> tuple[Words, Values, Values]:
+    def _tree_targets(self, trees: Trees, order: BoardBatch) -> tuple[Words, Floats, Floats]:
         """Return the afterstates to learn, their targets and their current values, `[n]` each."""
         learn, paths, n = self.settings.learn, self.settings.paths, 0
         space = len(order.values) * self.search.simulations * (paths if learn == "paths" else 1)
@@ -223,8 +222,8 @@ class SearchValueLearner:
         return afters[:n], values[:n, 0], values[:n, 1]
 
     def _root_targets(
-        self, searched: Values, rewards: Values, values: Values
-    ) -> tuple[Words, Values, Values]:
+        self, searched: Floats, rewards: Floats, values: Floats
+    ) -> tuple[Words, Floats, Floats]:
         """Return the same for the afterstates before the roots.
 
         Args:
@@ -241,7 +240,7 @@ class SearchValueLearner:
         current = self.model.estimate(afters) if self.settings.clip else np.empty(0)
         return afters, targets[has_after], current
 
-    def _learn(self, afters: Words, targets: Values, values: Values) -> None:
+    def _learn(self, afters: Words, targets: Floats, values: Floats) -> None:
         """Fit the value function.
 
         Raises:
@@ -256,7 +255,7 @@ class SearchValueLearner:
             self._squares += len(afters) * loss
             self._n_errors += len(afters)
 
-    def _record(self, searched: Values, valued: Values) -> None:
+    def _record(self, searched: Floats, valued: Floats) -> None:
         """Record the values of boards by the search and by the value function.
 
         Raises:
@@ -271,7 +270,7 @@ class SearchValueLearner:
             self.latest = latest
         self._check(searched)
 
-    def _check(self, values: Values) -> None:
+    def _check(self, values: Floats) -> None:
         """Check the values of boards.
 
         Raises:
@@ -287,7 +286,7 @@ class SearchValueLearner:
         raise Diverged(f"values diverged after {self.n_moves:,} moves: {reason}", self.latest)
 
     def _step(
-        self, actions: Indices, over: npt.NDArray[np.bool_], afters: Words
+        self, actions: Ints, over: npt.NDArray[np.bool_], afters: Words
     ) -> npt.NDArray[np.int64]:
         """Make a move in all games; return scores, moves and largest tiles of those that ended."""
         games, (rows, cols) = self._games, self.size

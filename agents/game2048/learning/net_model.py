@@ -12,13 +12,12 @@ from torch.nn.functional import mse_loss
 
 from afterstate.agents import files, nets
 from afterstate.agents.config import current_names, given_or_default
-from afterstate.agents.game2048.search.softmax_tree import Values
 from afterstate.agents.game2048.values.planes import planes
 from afterstate.agents.game2048.values.value_net import ValueNetAgent, load, network, scale_of
 from afterstate.agents.training.fitter import new_fitter
 from afterstate.agents.training.fitting_settings import FittingSettings
 from afterstate.envs.game2048 import torch_rules
-from afterstate.envs.words import Words
+from afterstate.envs.words import Floats, Words
 
 
 class NetModel:
@@ -46,11 +45,11 @@ class NetModel:
             self._fitter.played, value_scale=value_scale, bf16=self._fitting.bf16
         )
 
-    def estimate(self, boards: Words) -> Values:
+    def estimate(self, boards: Words) -> Floats:
         """Return the values of afterstates."""
         return self._player.estimate(boards)
 
-    def fit(self, afters: Words, targets: Values, n_moves: int) -> float:
+    def fit(self, afters: Words, targets: Floats, n_moves: int) -> float:
         """Learn in batches of afterstates, in random order."""
         order = np.random.default_rng(n_moves).permutation(len(afters))
         device, squares = nets.device_of(self._fitter.network), 0.0

@@ -31,24 +31,22 @@ from afterstate.agents.game2048.values import pruned
 from afterstate.agents.game2048.values.ntuple import entry, look_up, source
 from afterstate.agents.game2048.values.ntuple_file import load, save
 from afterstate.agents.game2048.values.ntuple_network import (
-    Indices,
     Network,
-    Weights,
     exponent_of,
     network_without_weights,
 )
 from afterstate.envs import commands, durable_files
 from afterstate.envs.game2048.rules import afterstates, field, lowest_cell, occupied, spawn
 from afterstate.envs.messages import shown
-from afterstate.envs.words import Word, seed_word
+from afterstate.envs.words import Float32s, Ints, Word, seed_word
 
 Counts = npt.NDArray[np.uint32]
 
 
 @kernel
-def _count(net: Network, board: Word, uses: Counts, indices: Indices) -> None:
+def _count(net: Network, board: Word, uses: Counts, indices: Ints) -> None:
     """Count the entries of the afterstates that a greedy move compares."""
-    boards, _ = afterstates(board, net.moves)
+    boards, _ = afterstates(board, net.move_table)
     for action in range(4):
         if boards[action] != board:
             look_up(net, boards[action], indices)
@@ -58,7 +56,7 @@ def _count(net: Network, board: Word, uses: Counts, indices: Indices) -> None:
 
 @kernel
 def _count_game(
-    net: Network, search: Search, depth: int, rng: Word, uses: Counts, indices: Indices
+    net: Network, search: Search, depth: int, rng: Word, uses: Counts, indices: Ints
 ) -> Word:
     """Play a game, greedily or by 2-ply search, and count the entries that its moves look up."""
     cells = field(net.size[0], net.size[1])
@@ -68,7 +66,7 @@ def _count_game(
         action = search_move(net, search, board, depth)
         if action < 0:
             return rng
-        boards, _ = afterstates(board, net.moves)
+        boards, _ = afterstates(board, net.move_table)
         if depth == 1:
             _count(net, board, uses, indices)
         empty: Word = cells & ~occupied(boards[action]) if depth == 2 else np.uint64(0)
@@ -114,7 +112,7 @@ def count_uses(
 
 
 @kernel
-def _differences(net: Network, indices: Indices, differences: Weights) -> None:
+def _differences(net: Network, indices: Ints, differences: Float32s) -> None:
     """Write the difference of each weight from its value if it were dropped."""
     for i in range(indices.size):
         index = np.uint64(indices[i])
@@ -123,7 +121,7 @@ def _differences(net: Network, indices: Indices, differences: Weights) -> None:
             differences[i] -= entry(net, index - np.uint64(net.stage_size))
 
 
-def _worths(net: Network, uses: Counts, indices: Indices) -> npt.NDArray[np.float64]:
+def _worths(net: Network, uses: Counts, indices: Ints) -> npt.NDArray[np.float64]:
     """Return uses times square of weights: the squared error of all values if one is dropped."""
     differences = np.empty(indices.size, np.float32)
     _differences(net, indices, differences)
@@ -131,7 +129,7 @@ def _worths(net: Network, uses: Counts, indices: Indices) -> npt.NDArray[np.floa
     return worths
 
 
-def most_used(net: Network, uses: Counts, n_kept: int) -> Indices:
+def most_used(net: Network, uses: Counts, n_kept: int) -> Ints:
     """Return the weights to keep, at most `n_kept`, as `int64[n]` in ascending order.
 
     Raises:
@@ -144,11 +142,11 @@ def most_used(net: Network, uses: Counts, n_kept: int) -> Indices:
     used, worth = used[worth > 0], worth[worth > 0]
     if used.size > n_kept:
         used = used[np.argpartition(worth, -n_kept)[-n_kept:]]
-    selected: Indices = np.sort(used)
+    selected: Ints = np.sort(used)
     return selected
 
 
-def steps_by_uses(net: Network, uses: Counts, selected: Indices, step: float) -> Weights:
+def steps_by_uses(net: Network, uses: Counts, selected: Ints, step: float) -> Float32s:
     """Return the steps to which weights are rounded, coarse ones where they are rarely used.
 
     A weight's step is the largest double, fourfold, ... of `step` with which rounding adds at most
@@ -165,7 +163,7 @@ def steps_by_uses(net: Network, uses: Counts, selected: Indices, step: float) ->
     least = _worths(net, uses, selected).min()
     coarsest = np.sqrt(3 * least / uses[selected])  # the mean square of rounding is step**2 / 12
     doublings = np.maximum(np.floor(np.log2(coarsest / step)), 0)
-    steps: Weights = (step * 2**doublings).astype(np.float32)
+    steps: Float32s = (step * 2**doublings).astype(np.float32)
     return steps
 
 
@@ -178,9 +176,9 @@ def _check_step(step: float) -> None:
 def save_pruned(
     net: Network,
     path: str | Path,
-    selected: Indices,
+    selected: Ints,
     step: float = 8.0,
-    steps: Weights | None = None,
+    steps: Float32s | None = None,
 ) -> None:
     """Write a file of some of the weights, from which `ntuple_file.load` makes a network for play.
 

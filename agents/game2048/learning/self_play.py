@@ -40,10 +40,10 @@ from afterstate.agents.game2048.values.ntuple import (
     stage_start,
     value_of,
 )
-from afterstate.agents.game2048.values.ntuple_network import Indices, Network, Value, Weights
+from afterstate.agents.game2048.values.ntuple_network import Network, Value
 from afterstate.envs.game2048.games import largest_exponent
 from afterstate.envs.game2048.rules import field, is_over, legal, spawn
-from afterstate.envs.words import Word, Words, next_random
+from afterstate.envs.words import Float32s, Ints, Word, Words, next_random
 
 POOL = 1000
 """Boards of each stage that carousel shaping keeps."""
@@ -78,7 +78,7 @@ class Pools(NamedTuple):
     """Boards at which games begin in the middle."""
 
     boards: Words  # where games entered each stage, [stages, POOL], the oldest overwritten first
-    counts: Indices  # boards written in each stage
+    counts: Ints  # boards written in each stage
     log: Words  # positions of other games
 
 
@@ -224,7 +224,7 @@ def play_path(
 
 
 @njit(void(float32[::1], int64, int64, float32, float32), **KERNEL)
-def _spread(errors: Weights, since: int, t: int, lam: Value, error: Value) -> None:
+def _spread(errors: Float32s, since: int, t: int, lam: Value, error: Value) -> None:
     """Add an error to the afterstate of move `t` and, weighted by lambda, to those before it."""
     for earlier in range(t, max(since, t - errors.size + 1) - 1, -1):
         errors[earlier % errors.size] += error
@@ -377,7 +377,7 @@ def _learn_game(
     pools: Pools,
     path: GamePath,
     search: Search | None,
-    row: Indices,
+    row: Ints,
 ) -> bool:
     """Play a game, and again from its middle as often as the settings say, and learn from it.
 
@@ -430,7 +430,7 @@ def self_play(
     path: GamePath,
     search: Search | None,
     n_moves: int,
-    rows: Indices,
+    rows: Ints,
 ) -> int:
     """Play and learn from whole games until they have `n_moves` moves or fill the rows.
 

@@ -12,17 +12,16 @@ from afterstate.agents.config import Rate, checked
 from afterstate.agents.game2048.kernels import kernel
 from afterstate.agents.game2048.learning.run_settings import DEFAULT_RATES
 from afterstate.agents.game2048.learning.td import TOWARD_RANDOM, Update, update
-from afterstate.agents.game2048.search.softmax_tree import Values
 from afterstate.agents.game2048.values import ntuple_file
 from afterstate.agents.game2048.values.ntuple import NTupleAgent, estimate_checked, value_of
 from afterstate.agents.game2048.values.ntuple_network import Network
 from afterstate.agents.game2048.values.pruned import check_full
 from afterstate.envs.messages import listed, shown
-from afterstate.envs.words import Words
+from afterstate.envs.words import Floats, Words
 
 
 @kernel
-def _fit(net: Network, rule: Update, afters: Words, targets: Values) -> float:
+def _fit(net: Network, rule: Update, afters: Words, targets: Floats) -> float:
     """Update afterstates one after the other; return the sum of squared errors."""
     squares = 0.0
     for i in range(afters.size):
@@ -52,11 +51,11 @@ class TableModel:
             sums, np.float32(rate), np.float32(0), False, np.float32(0), TOWARD_RANDOM
         )
 
-    def estimate(self, boards: Words) -> Values:
+    def estimate(self, boards: Words) -> Floats:
         """Return the values of afterstates."""
         return estimate_checked(self.network, boards).astype(np.float64)
 
-    def fit(self, afters: Words, targets: Values, n_moves: int) -> float:
+    def fit(self, afters: Words, targets: Floats, n_moves: int) -> float:
         """Learn, one afterstate after the other."""
         return _fit(self.network, self._update, afters, targets) / max(1, len(afters))
 

@@ -32,15 +32,9 @@ from afterstate.agents.game2048.values.ntuple import (
     symmetric_planes,
     value_of,
 )
-from afterstate.agents.game2048.values.ntuple_network import (
-    FRACTION,
-    Indices,
-    Network,
-    Value,
-    Weights,
-)
+from afterstate.agents.game2048.values.ntuple_network import FRACTION, Network, Value
 from afterstate.agents.game2048.values.tuple_constants import called_if_generic, n_tuples
-from afterstate.envs.words import Word, Words
+from afterstate.envs.words import Float32s, Ints, Word, Words
 
 AHEAD = 4
 """Backward learning prefetches the entries of this many updates ahead."""
@@ -55,7 +49,7 @@ TOWARD_RANDOM, OF_RANDOM = 1, 2
 class Update(NamedTuple):
     """The update rule, in the form that kernels take."""
 
-    sums: Weights  # TC: E and A of each weight, interleaved; TD: empty
+    sums: Float32s  # TC: E and A of each weight, interleaved; TD: empty
     rate: np.float32
     floor: np.float32  # the least rate of an entry by TC, as a share of `rate`
     printed: bool  # E and A sum the steps instead of the shares
@@ -68,9 +62,9 @@ class GamePath(NamedTuple):
 
     boards: Words  # before the move
     afters: Words  # after it, before chance
-    rewards: Indices
+    rewards: Ints
     is_random: npt.NDArray[np.bool_]  # the move was exploratory
-    errors: Weights  # of the last afterstates so far, for delayed updates
+    errors: Float32s  # of the last afterstates so far, for delayed updates
 
 
 def new_path(n_moves: int, delay: int = 0) -> GamePath:

@@ -37,8 +37,6 @@ from afterstate.agents.game2048.values.heuristic import (
     WIN,
     Compared,
     Heuristic,
-    Indices,
-    Values,
     Weights,
     heuristic,
     value_of,
@@ -53,7 +51,7 @@ from afterstate.envs.game2048.rules import (
     table,
 )
 from afterstate.envs.messages import shown
-from afterstate.envs.words import Word, Words
+from afterstate.envs.words import Floats, Ints, Word, Words
 
 __all__ = [
     "CUTOFFS",
@@ -90,10 +88,10 @@ class Search(NamedTuple):
     tiles: int  # an index in TILES
     equal: bool  # True: lines equal to the bound are cut off
     goal: int  # the exponent that wins; 0: none
-    moves: Words  # the move table
-    counts: Indices  # [2]: number of positions and of cutoffs
+    move_table: Words
+    counts: Ints  # [2]: number of positions and of cutoffs
     line: Words  # [plies, plies]: the best play from each ply on: boards after moves and tiles
-    lengths: Indices  # [plies]
+    lengths: Ints  # [plies]
 
 
 def new_search(heuristic: Heuristic, tiles: Tiles, cutoffs: Cutoffs, goal: int) -> Search:
@@ -153,7 +151,7 @@ def _value(board: Word, ply: int, end: int, alpha: float, beta: float, search: S
     search.lengths[ply] = 0
     if ply % 2 == 0:
         best = alpha
-        afters, _ = afterstates(board, search.moves)
+        afters, _ = afterstates(board, search.move_table)
         for action in range(4):
             after = afters[action]
             if after == board:
@@ -201,7 +199,7 @@ def _expected(board: Word, ply: int, end: int, search: Search) -> float:
     search.lengths[ply] = 0
     if ply % 2 == 0:
         best = -BOUND
-        afters, _ = afterstates(board, search.moves)
+        afters, _ = afterstates(board, search.move_table)
         for action in range(4):
             after = afters[action]
             if after == board:
@@ -243,10 +241,10 @@ def _search_value(board: Word, ply: int, end: int, search: Search) -> float:
 @njit(_SEARCH(uint64, _SEARCH), **KERNEL)
 def _reset(board: Word, search: Search) -> Search:
     """Return the search with counts at 0, and without a goal that the board has reached."""
-    heuristic, losses, tiles, equal, goal, moves, counts, line, lengths = search
+    heuristic, losses, tiles, equal, goal, move_table, counts, line, lengths = search
     counts[:] = 0
     ahead = goal if largest(board) < goal else 0
-    return Search(heuristic, losses, tiles, equal, ahead, moves, counts, line, lengths)
+    return Search(heuristic, losses, tiles, equal, ahead, move_table, counts, line, lengths)
 
 
 @njit(numba.types.Tuple((int64, float64, int64))(_SEARCH, uint64, int64), **KERNEL, nogil=True)
@@ -269,7 +267,7 @@ def search_to(search: Search, board: Word, depth: int) -> tuple[int, float, int]
         if depth == 1:
             return -1, value, depth
         depth -= 1
-    afters, action = afterstates(board, fresh.moves)[0], 0
+    afters, action = afterstates(board, fresh.move_table)[0], 0
     while afters[action] != fresh.line[0, 0]:
         action += 1
     return action, value, depth
@@ -294,13 +292,13 @@ def _move_value(after: Word, end: int, search: Search) -> float:
 
 
 @njit(int64(_SEARCH, uint64, int64, float64[::1]), **KERNEL, nogil=True)
-def evaluate_moves(search: Search, board: Word, depth: int, values: Values) -> int:
+def evaluate_moves(search: Search, board: Word, depth: int, values: Floats) -> int:
     """Write the values of the moves of a board to `values` `[4]`.
 
     Returns:
         The depth, which is reduced while all lines are lost.
     """
-    afters, _ = afterstates(board, search.moves)
+    afters, _ = afterstates(board, search.move_table)
     while True:
         fresh, best = _reset(board, search), -BOUND
         for action in range(4):
@@ -398,7 +396,7 @@ class AlphaBetaAgent(Agent):
         n_searched, n_cutoffs = search.counts.tolist()
         return SearchResult(action, value, reached, n_searched, n_cutoffs, line)
 
-    def evaluate(self, boards: Any) -> Values:
+    def evaluate(self, boards: Any) -> Floats:
         """Return the values of the moves up, right, down and left of board words `uint64[...]`.
 
         It takes about as long as `search` with the same settings.

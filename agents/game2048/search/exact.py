@@ -47,7 +47,7 @@ from afterstate.envs.game2048.rules import (
     to_text,
 )
 from afterstate.envs.messages import shown
-from afterstate.envs.words import Word, Words
+from afterstate.envs.words import Floats, Word, Words
 
 MAX_CELLS = 9
 """Cells of the largest board that is solved."""
@@ -57,14 +57,13 @@ MAX_NETWORK_CELLS = 6
 _TOO_MANY = "larger ones have too many boards"
 _TOO_LARGE = "a table has 16 ** cells weights; use ExactAgent"
 
-Values = npt.NDArray[np.float64]
-Moves = npt.NDArray[np.uint8]  # sets of actions: bit `a` is set where action `a` may be played
+ActionSets = npt.NDArray[np.uint8]  # bit `a` is set where action `a` may be played
 
 
 class _Game(NamedTuple):
     """A board size, as kernels take it."""
 
-    moves: Words  # the move table
+    move_table: Words
     rows: int
     cols: int
     symmetric: int  # number of symmetries under which boards are merged; 1: none
@@ -110,11 +109,11 @@ def _count(game: _Game, boards: Words) -> int:
 
 
 @njit(uint64[::1](_GAME, uint64[::1], uint8[::1]), cache=True)
-def _slides(game: _Game, boards: Words, permitted: Moves) -> Words:
+def _slides(game: _Game, boards: Words, permitted: ActionSets) -> Words:
     """Return the afterstates of all permitted legal moves, with repetitions."""
     slid, n = np.empty(4 * boards.size, np.uint64), 0
     for i in range(boards.size):
-        afters, _ = afterstates(boards[i], game.moves)
+        afters, _ = afterstates(boards[i], game.move_table)
         for action in range(4):
             if permitted[i] >> action & 1 and afters[action] != boards[i]:
                 slid[n] = _canonical(game, afters[action])
@@ -152,8 +151,8 @@ def _find(boards: Words, board: Word) -> int:
     cache=True,
 )
 def _means(
-    game: _Game, afters: Words, with_2: Words, values_2: Values, with_4: Words, values_4: Values
-) -> Values:
+    game: _Game, afters: Words, with_2: Words, values_2: Floats, with_4: Words, values_4: Floats
+) -> Floats:
     """Return the values of afterstates: the mean value of their boards after a new tile.
 
     Args:
@@ -180,11 +179,13 @@ def _means(
 
 
 @njit(float64[::1](_GAME, uint64[::1], uint8[::1], uint64[::1], float64[::1]), cache=True)
-def _maxima(game: _Game, boards: Words, permitted: Moves, afters: Words, values: Values) -> Values:
+def _maxima(
+    game: _Game, boards: Words, permitted: ActionSets, afters: Words, values: Floats
+) -> Floats:
     """Return the values of boards: the largest reward plus value, 0 without a permitted move."""
     best = np.zeros(boards.size)
     for i in range(boards.size):
-        slid, rewards = afterstates(boards[i], game.moves)
+        slid, rewards = afterstates(boards[i], game.move_table)
         for action in range(4):
             if permitted[i] >> action & 1 and slid[action] != boards[i]:
                 value = values[_find(afters, _canonical(game, slid[action]))]
@@ -193,16 +194,16 @@ def _maxima(game: _Game, boards: Words, permitted: Moves, afters: Words, values:
 
 
 @njit(void(_GAME, uint64[::1], uint64[:, ::1], float64[:, ::1]), cache=True)
-def _look_ahead(game: _Game, boards: Words, afters: Words, rewards: Values) -> None:
+def _look_ahead(game: _Game, boards: Words, afters: Words, rewards: Floats) -> None:
     """Write the four afterstates of every board and their rewards."""
     for i in range(boards.size):
-        slid, gains = afterstates(boards[i], game.moves)
+        slid, gains = afterstates(boards[i], game.move_table)
         for action in range(4):
             afters[i, action], rewards[i, action] = slid[action], gains[action]
 
 
 @njit(uint8[::1](_GAME, uint64[::1]), cache=True)
-def _legal(game: _Game, boards: Words) -> Moves:
+def _legal(game: _Game, boards: Words) -> ActionSets:
     """Return the legal moves of every board."""
     moves = np.empty(boards.size, np.uint8)
     for i in range(boards.size):
@@ -225,7 +226,7 @@ class _Layer(NamedTuple):
     """The boards of one half sum that occur, and the afterstates of that half sum."""
 
     boards: Words  # in ascending order
-    permitted: Moves  # of each board
+    permitted: ActionSets  # of each board
     afters: Words  # of the permitted moves, in ascending order
 
 
@@ -233,7 +234,7 @@ class _Starts(NamedTuple):
     """All boards with two start tiles, with repetitions."""
 
     boards: Words
-    probabilities: Values
+    probabilities: Floats
     half_sums: npt.NDArray[np.int64]
 
 
@@ -262,7 +263,7 @@ def _n_layers(game: _Game) -> int:
 
 
 def _find_layers(
-    game: _Game, permit: Callable[[Words], Moves], report: Callable[[], Any]
+    game: _Game, permit: Callable[[Words], ActionSets], report: Callable[[], Any]
 ) -> list[_Layer]:
     """Return the boards that occur in games of permitted moves, by half sum."""
     starts = _starts((game.rows, game.cols))
@@ -281,7 +282,7 @@ def _find_layers(
 
 def _value_layers(
     game: _Game, layers: list[_Layer], report: Callable[[], Any]
-) -> tuple[float, list[Values]]:
+) -> tuple[float, list[Floats]]:
     """Return the expected score of a whole game, and the values of each layer's afterstates.
 
     Removes the layers from their list one by one, to free their memory.
@@ -326,14 +327,14 @@ class Solution(NamedTuple):
     """The expected score of a whole game of optimal play."""
     afters: Words
     """All afterstates, `uint64[n]` in ascending order, each as its smallest symmetric board."""
-    values: Values
+    values: Floats
     """The expected score still to come after each of them, `float64[n]`."""
     n_states: int
     """Number of boards that occur, including final and symmetric ones."""
     n_afterstates: int
     """Number of afterstates that occur, including symmetric ones."""
 
-    def estimate(self, boards: Any) -> Values:
+    def estimate(self, boards: Any) -> Floats:
         """Return the values of afterstates `uint64[...]`, `float64[...]`.
 
         Raises:
@@ -348,10 +349,10 @@ class Solution(NamedTuple):
         if unknown.any():
             text = to_text(words.reshape(-1)[int(unknown.argmax())], *self.size)
             raise ValueError(f"the afterstate {text} does not occur in games")
-        values: Values = self.values[places].reshape(words.shape)
+        values: Floats = self.values[places].reshape(words.shape)
         return values
 
-    def evaluate(self, boards: Any) -> Values:
+    def evaluate(self, boards: Any) -> Floats:
         """Return the values of the moves up, right, down and left of board words `uint64[...]`.
 
         Returns:
@@ -454,7 +455,7 @@ def expected_score(agent: Player, size: tuple[int, int] | None = None) -> float:
     return _value_layers(game, layers, lambda: None)[0]
 
 
-def _player_moves(agent: Player, game: _Game, boards: Words) -> Moves:
+def _player_moves(agent: Player, game: _Game, boards: Words) -> ActionSets:
     """Return the player's moves, checked; none where the game is over."""
     moves = _legal(game, boards)
     unfinished = boards[moves > 0]

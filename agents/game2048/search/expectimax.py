@@ -35,7 +35,6 @@ from afterstate.agents.game2048.search.expectimax_search import (
     SALT,
     STOP,
     Search,
-    Values,
     deepen,
     evaluate_boards,
     evaluate_moves,
@@ -44,12 +43,12 @@ from afterstate.agents.game2048.search.expectimax_search import (
     new_search,
     sharing_table,
 )
-from afterstate.agents.game2048.values.ntuple_network import Indices, Network, check_network
+from afterstate.agents.game2048.values.ntuple_network import Network, check_network
 from afterstate.agents.locks import Lock
 from afterstate.envs.game2048.games import check_records
 from afterstate.envs.game2048.rules import check_word, check_words
 from afterstate.envs.messages import shown
-from afterstate.envs.words import Words, whole
+from afterstate.envs.words import Floats, Ints, Words, whole
 
 CUTOFF = 1e-4
 """The default cutoff."""
@@ -72,7 +71,7 @@ class SearchResult(NamedTuple):
     """The result of a search."""
 
     action: int  # the best move; -1 if none is legal
-    values: Values  # of up, right, down and left; minus infinity if illegal or not followed
+    values: Floats  # of up, right, down and left; minus infinity if illegal or not followed
     depth: int  # of the last search that was finished
     n_searched: int  # afterstates before the last ply, in all searches and threads together
     n_table_hits: int  # others that were found in the transposition table
@@ -140,7 +139,7 @@ class ExpectimaxAgent(Agent):
         self._deepening = self._steps() if is_limited else np.empty((0, 2))
         self._lock = Lock()
 
-    def _steps(self) -> Values:
+    def _steps(self) -> Floats:
         """Return the depths and cutoffs of iterative deepening."""
         steps = [step for step in DEEPENING if step[0] <= self.depth]
         if self.cutoff is not None:
@@ -172,7 +171,7 @@ class ExpectimaxAgent(Agent):
         action = int(values.argmax()) if np.isfinite(values).any() else -1
         return SearchResult(action, values, depth, searched, hits, cutoff)
 
-    def evaluate(self, boards: Any) -> Values:
+    def evaluate(self, boards: Any) -> Floats:
         """Return the values of the moves up, right, down and left of board words `uint64[...]`.
 
         Returns:
@@ -186,7 +185,7 @@ class ExpectimaxAgent(Agent):
         actions: npt.NDArray[np.int8] = self._values(boards).argmax(axis=1).astype(np.int8)
         return actions
 
-    def finish(self, records: Words) -> Indices:
+    def finish(self, records: Words) -> Ints:
         """Play games on in compiled code, each to its end or to a 65536 tile.
 
         Args:
@@ -208,7 +207,7 @@ class ExpectimaxAgent(Agent):
                 finish_games(self.network, self._search, *limit, records, n_moves, self.depth)
         return n_moves
 
-    def _values(self, boards: Words, every: bool = False) -> Values:
+    def _values(self, boards: Words, every: bool = False) -> Floats:
         """Return the values of the moves of board words `uint64[B]`; see `evaluate_moves`."""
         values = np.empty((boards.size, 4))
         with self._lock:
@@ -219,7 +218,7 @@ class ExpectimaxAgent(Agent):
                 self._write_values(board, every, row)
         return values
 
-    def _write_values(self, board: np.uint64, every: bool, values: Values) -> tuple[int, float]:
+    def _write_values(self, board: np.uint64, every: bool, values: Floats) -> tuple[int, float]:
         """Write the values of the moves of a board; return the depth and cutoff of their search."""
         if self.seconds is not None:  # load the kernel before the clock starts, and search nothing
             deepen(self.network, self._search, self._deepening[:0], board, every, values)
@@ -241,7 +240,7 @@ class ExpectimaxAgent(Agent):
         depth, cutoff = self._deepening[finished[best] - 1] if finished[best] else (1, 0)
         return int(depth), float(cutoff)
 
-    def _in_threads(self, run: Callable[[Search, Values], int], rows: Values) -> list[int]:
+    def _in_threads(self, run: Callable[[Search, Floats], int], rows: Floats) -> list[int]:
         """Return the result of each thread for its search and its row of values."""
         finished = [0] * self.threads
 
@@ -261,7 +260,7 @@ class ExpectimaxAgent(Agent):
                     thread.join()
         return finished
 
-    def _run(self, board: np.uint64, every: bool, search: Search, values: Values) -> int:
+    def _run(self, board: np.uint64, every: bool, search: Search, values: Floats) -> int:
         """Write the values of the moves by one thread; return the number of finished searches."""
         if len(self._deepening):
             finished = deepen(self.network, search, self._deepening, board, every, values)

@@ -20,7 +20,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from afterstate.agents.game2048.kernels import hash_board, inlined, kernel
 from afterstate.agents.game2048.values.ntuple import (
@@ -29,7 +28,7 @@ from afterstate.agents.game2048.values.ntuple import (
     select_move,
     value_of,
 )
-from afterstate.agents.game2048.values.ntuple_network import Indices, Network
+from afterstate.agents.game2048.values.ntuple_network import Network
 from afterstate.envs.game2048 import games
 from afterstate.envs.game2048.rules import (
     P_FOUR,
@@ -41,7 +40,7 @@ from afterstate.envs.game2048.rules import (
     lowest_cell,
     occupied,
 )
-from afterstate.envs.words import Word, Words
+from afterstate.envs.words import Floats, Ints, Word, Words
 
 MAX_DEPTH = 12
 TEMPERATURE = 0.08
@@ -59,8 +58,6 @@ _NO_LIMIT = (1 << 63) - 1
 # A plain number in a call has numba compile the kernel once more, for this number.
 _ZERO, _ONE, _NO, _YES = np.int64(0), np.int64(1), np.bool_(False), np.bool_(True)
 
-Values = npt.NDArray[np.float64]
-
 
 class Search(NamedTuple):
     """Settings and memory of a search, as kernels take them."""
@@ -69,8 +66,8 @@ class Search(NamedTuple):
     extend: int  # with at most this many empty cells, the next tile and move count half a move
     lowest_last: float  # share of the empty cells, from the first one on, whose tiles come last
     table: Words  # [buckets, 8]: four keys, each by exclusive or with its entry, then four entries
-    control: Indices  # stop flag, salt of the keys, two counters, and the limit of the first
-    scratch: Values  # [2 * depths + 2, 4]: lines of moves by depth; the first and last row: values
+    control: Ints  # stop flag, salt of the keys, two counters, and the limit of the first
+    scratch: Floats  # [2 * depths + 2, 4]: lines of moves by depth; the first and last row: values
 
 
 def new_search(cutoff: float = 0.0, table_bits: int = 0, extend: int = 0) -> Search:
@@ -181,7 +178,7 @@ def _weigh(
 ) -> None:
     """Write the probability of each move's line, -1 for those that are not followed."""
     lines, best = search.scratch[depth], -np.inf
-    boards, rewards = afterstates(board, net.moves)
+    boards, rewards = afterstates(board, net.move_table)
     if search.cutoff == 0:
         for action in range(4):
             lines[action] = probability if boards[action] != board else -1.0
@@ -296,7 +293,7 @@ def _chance(
             p_line = probability * p_tile / n_empty
             board = after | cell * np.uint64(exponent)
             if p_line >= search.cutoff:
-                boards, rewards = afterstates(board, net.moves)
+                boards, rewards = afterstates(board, net.move_table)
                 _weigh(net, search, board, depth, p_line, temperature)
                 value = -np.inf
                 for action in range(4):
@@ -319,7 +316,7 @@ def _chance(
 
 @kernel
 def evaluate_moves(
-    net: Network, search: Search, board: Word, depth: int, every: bool, values: Values, first: int
+    net: Network, search: Search, board: Word, depth: int, every: bool, values: Floats, first: int
 ) -> None:
     """Write the values of the four moves, NaN for those that a stopped search has not reached.
 
@@ -332,7 +329,7 @@ def evaluate_moves(
         values: values of the moves, `float64[4]`, minus infinity for others.
         first: the action that is searched first.
     """
-    boards, rewards = afterstates(board, net.moves)
+    boards, rewards = afterstates(board, net.move_table)
     temperature = _temperature(net)
     top = 2 * depth  # in halves
     if not every:
@@ -351,7 +348,7 @@ def evaluate_moves(
 
 @kernel
 def evaluate_boards(
-    net: Network, search: Search, boards: Words, depth: int, every: bool, values: Values
+    net: Network, search: Search, boards: Words, depth: int, every: bool, values: Floats
 ) -> None:
     """Write the values of the four moves of every board, each by a search of its own."""
     for i in range(boards.size):
@@ -360,7 +357,7 @@ def evaluate_boards(
 
 
 @kernel
-def _best(values: Values) -> int:
+def _best(values: Floats) -> int:
     """Return the action with the largest value, -1 if none is legal."""
     best = -1
     for action in range(4):
@@ -379,7 +376,7 @@ def search_move(net: Network, search: Search, board: Word, depth: int) -> int:
 
 
 @kernel
-def _n_legal(values: Values) -> int:
+def _n_legal(values: Floats) -> int:
     """Return the number of legal moves."""
     n = 0
     for action in range(4):
@@ -389,7 +386,7 @@ def _n_legal(values: Values) -> int:
 
 @kernel
 def deepen(
-    net: Network, search: Search, deepening: Values, board: Word, every: bool, values: Values
+    net: Network, search: Search, deepening: Floats, board: Word, every: bool, values: Floats
 ) -> int:
     """Write the values of the four moves by deeper and deeper searches until one is stopped.
 
@@ -432,7 +429,7 @@ def deepen(
 
 @kernel
 def _choose(
-    net: Network, search: Search, deepening: Values, nodes: int, board: Word, depth: int
+    net: Network, search: Search, deepening: Floats, nodes: int, board: Word, depth: int
 ) -> int:
     """Return the best move by a search of one depth, or by deepening; -1 if none is legal."""
     if len(deepening) == 0:
@@ -448,10 +445,10 @@ def _choose(
 def finish_games(
     net: Network,
     search: Search,
-    deepening: Values,
+    deepening: Floats,
     nodes: int,
     records: Words,
-    n_moves: Indices,
+    n_moves: Ints,
     depth: int,
 ) -> None:
     """Play games on, and add up their moves; see `ExpectimaxAgent.finish`."""
@@ -460,5 +457,5 @@ def finish_games(
             action = _choose(net, search, deepening, nodes, records[games.BOARD, i], depth)
             if action < 0:
                 break
-            games.play(records, i, action, net.moves, net.size[0], net.size[1])
+            games.play(records, i, action, net.move_table, net.size[0], net.size[1])
             n_moves[i] += 1

@@ -42,14 +42,13 @@ from afterstate.agents.game2048.search.softmax_tree import (
     PLAIN,
     Policy,
     Trees,
-    Values,
     enlarged,
     new_trees,
 )
 from afterstate.agents.game2048.values.ntuple_network import Network, check_network
 from afterstate.envs.game2048.rules import check_words
 from afterstate.envs.messages import shown
-from afterstate.envs.words import Words
+from afterstate.envs.words import Floats, Words
 
 _MAX_STATES = 1 << 18
 """States in the trees of a batch of boards, about 200 MB."""
@@ -97,7 +96,7 @@ class SearchResult(NamedTuple):
     """The result of searches."""
 
     action: npt.NDArray[np.int64]  # [...]: the moves to make; -1 if none is legal
-    values: Values  # [..., 4]: reward plus value of the moves, minus infinity if illegal
+    values: Floats  # [..., 4]: reward plus value of the moves, minus infinity if illegal
     visits: npt.NDArray[np.int64]  # [..., 4]: simulations that began with each move
 
 
@@ -148,7 +147,7 @@ class MCSoftmaxAgent(Agent):
         four = (*array.shape, 4)
         return SearchResult(action.reshape(array.shape), values.reshape(four), visits.reshape(four))
 
-    def evaluate(self, boards: Any) -> Values:
+    def evaluate(self, boards: Any) -> Floats:
         """Return the values of the moves up, right, down and left of board words `uint64[...]`.
 
         Returns:
@@ -160,7 +159,7 @@ class MCSoftmaxAgent(Agent):
         """Return the moves `int8[B]` by searches, 0 where none is legal."""
         return np.maximum(self._search(boards).action, 0).astype(np.int8)
 
-    def choose(self, values: Values, visits: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def choose(self, values: Floats, visits: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the moves to make `[n]`, by the values and the visits `[n, 4]` of moves."""
         if self.settings.choose == "visits":  # ties by value
             visits = np.where(np.isinf(values), -1, visits)
@@ -317,7 +316,7 @@ def learned_temperature(player: MCSoftmaxAgent, boards: Any) -> float:
     return float(temperatures[best])
 
 
-def _likelihood(policy: Policy, values: Values, actions: npt.NDArray[np.int64]) -> float:
+def _likelihood(policy: Policy, values: Floats, actions: npt.NDArray[np.int64]) -> float:
     """Return the log-likelihood of moves `[n]` under a policy, by the values `[n, 4]`."""
     weights, total = np.empty(4), 0.0
     for each, action in zip(values, actions, strict=True):
@@ -326,7 +325,7 @@ def _likelihood(policy: Policy, values: Values, actions: npt.NDArray[np.int64]) 
     return total
 
 
-def _evaluate(net: Estimator, boards: Words) -> Values:
+def _evaluate(net: Estimator, boards: Words) -> Floats:
     """Return the values of boards, checked.
 
     Raises:

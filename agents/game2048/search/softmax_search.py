@@ -17,7 +17,6 @@ from afterstate.agents.game2048.search.softmax_tree import (
     MAX,
     Policy,
     Trees,
-    Values,
     back_up_leaf,
     cache_slot,
     draw,
@@ -30,25 +29,25 @@ from afterstate.agents.game2048.search.softmax_tree import (
     weigh,
 )
 from afterstate.agents.game2048.values.ntuple import prefetch_entries, value_of
-from afterstate.agents.game2048.values.ntuple_network import Indices, Network
-from afterstate.envs.words import Word, Words, next_random
+from afterstate.agents.game2048.values.ntuple_network import Network
+from afterstate.envs.words import Floats, Ints, Word, Words, next_random
 
 
 class BoardBatch(NamedTuple):
     """Boards to be searched and the results, as kernels take them."""
 
     boards: Words  # [n]
-    firsts: Indices  # [n]: the first tree of each
+    firsts: Ints  # [n]: the first tree of each
     n_each: int  # trees of each
     simulations: int  # in each tree, fewer if a reused one is full
     seed: Word  # of the tiles
     reuse: bool  # True: search the boards further in the trees that have them
-    values: Values  # [n * n_each, 4], is written to: reward plus value of the moves
-    visits: Indices  # [n * n_each, 4], is written to: simulations that began with each move
+    values: Floats  # [n * n_each, 4], is written to: reward plus value of the moves
+    visits: Ints  # [n * n_each, 4], is written to: simulations that began with each move
 
 
 def new_board_batch(
-    boards: Words, firsts: Indices, n_each: int, simulations: int, seed: int, reuse: bool
+    boards: Words, firsts: Ints, n_each: int, simulations: int, seed: int, reuse: bool
 ) -> BoardBatch:
     """Return a batch of boards with memory for the results."""
     n = len(boards) * n_each
@@ -151,9 +150,9 @@ def end(trees: Trees, batch: BoardBatch) -> None:
 class LeafBatch(NamedTuple):
     """Leaves that wait for evaluation, in arrays that are long enough."""
 
-    states: Indices  # the leaves: states that have been added
+    states: Ints  # the leaves: states that have been added
     afters: Words  # the afterstates of their legal moves that are not in the cache
-    places: Indices  # their indices in the `value_cache` of the trees
+    places: Ints  # their indices in the `value_cache` of the trees
 
 
 def new_leaf_batch(n: int) -> LeafBatch:
@@ -209,7 +208,7 @@ def collect(trees: Trees, batch: BoardBatch, leaves: int, waiting: LeafBatch) ->
 
 
 @kernel
-def assign(trees: Trees, waiting: LeafBatch, n: int, values: Values) -> None:
+def assign(trees: Trees, waiting: LeafBatch, n: int, values: Floats) -> None:
     """Assign values to the afterstates of a batch, and back up its `n` leaves."""
     for at in range(values.size):
         trees.value_cache[waiting.places[at]] = values[at]
@@ -226,7 +225,7 @@ def assign(trees: Trees, waiting: LeafBatch, n: int, values: Values) -> None:
 # Training examples
 
 
-def root_moves(trees: Trees, batch: BoardBatch, actions: Indices) -> npt.NDArray[Any]:
+def root_moves(trees: Trees, batch: BoardBatch, actions: Ints) -> npt.NDArray[Any]:
     """Return one move of each board, `[n]` of MOVE, from the first of its trees.
 
     Args:
@@ -240,7 +239,7 @@ def root_moves(trees: Trees, batch: BoardBatch, actions: Indices) -> npt.NDArray
 
 @kernel
 def write_nodes(
-    trees: Trees, batch: BoardBatch, min_visits: int, afters: Words, values: Values
+    trees: Trees, batch: BoardBatch, min_visits: int, afters: Words, values: Floats
 ) -> int:
     """Write the expanded afterstates of the trees, those with outcomes; return their number.
 
@@ -265,7 +264,7 @@ def write_nodes(
 
 @kernel
 def _write_path(
-    trees: Trees, tree: int, temperature: Values, afters: Words, values: Values, n: int
+    trees: Trees, tree: int, temperature: Floats, afters: Words, values: Floats, n: int
 ) -> int:
     """Write one path after `n` afterstates: see `write_paths`; return their number together."""
     move_values, weights = trees.workspace.values, trees.workspace.weights
@@ -289,9 +288,9 @@ def write_paths(
     trees: Trees,
     batch: BoardBatch,
     n_paths: int,
-    temperatures: Values,
+    temperatures: Floats,
     afters: Words,
-    values: Values,
+    values: Floats,
 ) -> int:
     """Write the afterstates on random paths from the roots; return their number.
 

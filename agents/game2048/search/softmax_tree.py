@@ -35,7 +35,7 @@ from afterstate.envs.game2048.rules import (
     spawn_cell,
     table,
 )
-from afterstate.envs.words import Word, Words, next_random
+from afterstate.envs.words import Floats, Ints, Word, Words, next_random
 
 STATE = np.dtype(
     [
@@ -67,9 +67,6 @@ MOVE = np.dtype(
 PLAIN, LOG, MAX = range(3)
 """Scalings of values by policies: none, ln v, or v / max v."""
 
-Values = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.int64]
-
 
 class Policy(NamedTuple):
     """A softmax policy: the weight of move `i` is `exp(v'_i / T)`, with its scaled value v'.
@@ -80,16 +77,16 @@ class Policy(NamedTuple):
 
     scale: int  # PLAIN, LOG or MAX
     total: bool  # True: n counts all simulations; False: those that visited the state
-    temperatures: Values  # by n; the last one holds for all larger n
+    temperatures: Floats  # by n; the last one holds for all larger n
 
 
 class Workspace(NamedTuple):
     """Scratch memory of kernels."""
 
-    values: Values  # [4]
-    weights: Values  # [4]
-    places: Indices  # [4]
-    temperature: Values  # [1]
+    values: Floats  # [4]
+    weights: Floats  # [4]
+    places: Ints  # [4]
+    temperature: Floats  # [1]
 
 
 class Trees(NamedTuple):
@@ -106,12 +103,12 @@ class Trees(NamedTuple):
     moves: npt.NDArray[Any]  # [4 * states] of MOVE
     outcomes: npt.NDArray[np.int32]  # [moves, 32]: states by cell and tile, or -1
     cache_keys: Words  # [trees * cache_size]: a hash table of each tree's afterstates; 0: empty
-    value_cache: Values  # [trees * cache_size]: their values by the value function; NaN: unknown
+    value_cache: Floats  # [trees * cache_size]: their values by the value function; NaN: unknown
     cache_size: int  # a power of 2 above the number of afterstates in a tree
-    sizes: Indices  # [trees]: number of states
-    goals: Indices  # [trees]: visits of the root at which the search ends
+    sizes: Ints  # [trees]: number of states
+    goals: Ints  # [trees]: visits of the root at which the search ends
     random: Words  # [trees, 2]: the random state, and the seed of fixed outcomes
-    table: Words  # the move table
+    move_table: Words
     size: tuple[int, int]  # rows and columns of the board
     workspace: Workspace
 
@@ -147,7 +144,7 @@ def new_trees(
         sizes=np.zeros(n, np.int64),
         goals=np.zeros(n, np.int64),
         random=np.zeros((n, 2), np.uint64),
-        table=table(*size),
+        move_table=table(*size),
         size=size,
         workspace=Workspace(np.empty(4), np.empty(4), np.empty(4, np.int64), np.empty(1)),
     )
@@ -177,7 +174,7 @@ def enlarged(trees: Trees, n: int) -> Trees:
 
 
 @kernel
-def weigh(policy: Policy, n: int, values: Values, weights: Values) -> None:
+def weigh(policy: Policy, n: int, values: Floats, weights: Floats) -> None:
     """Write the weights of moves; the best ones have weight 1.
 
     Args:
@@ -214,7 +211,7 @@ def fraction(bits: Word) -> float:
 
 
 @kernel
-def draw(weights: Values, fraction: float) -> int:
+def draw(weights: Floats, fraction: float) -> int:
     """Return the move in whose share of the interval from 0 to 1 the fraction lies."""
     left = fraction * (weights[0] + weights[1] + weights[2] + weights[3])
     drawn = 0
@@ -228,7 +225,7 @@ def draw(weights: Values, fraction: float) -> int:
 
 
 @kernel
-def read_moves(trees: Trees, state: int, values: Values) -> None:
+def read_moves(trees: Trees, state: int, values: Floats) -> None:
     """Write reward plus value of the moves of a state, minus infinity for illegal ones."""
     for action in range(4):
         move = trees.moves[4 * state + action]
@@ -287,7 +284,7 @@ def _add(trees: Trees, tree: int, board: Word, chance: float) -> int:
     state = trees.states[index]
     state.board, state.value, state.chance = board, 0.0, chance
     state.n, state.parent, state.n_legal, state.known = 1, -1, 0, 0
-    afters, rewards = afterstates(board, trees.table)
+    afters, rewards = afterstates(board, trees.move_table)
     for action in range(4):
         move = trees.moves[4 * index + action]
         move.after, move.n = 0, 0
@@ -518,7 +515,7 @@ def reroot(trees: Trees, tree: int, board: Word) -> bool:
 
 
 @kernel
-def match_trees(trees: Trees, boards: Words, places: Indices, taken: npt.NDArray[np.bool_]) -> None:
+def match_trees(trees: Trees, boards: Words, places: Ints, taken: npt.NDArray[np.bool_]) -> None:
     """Write for each board the tree that has it as root or after a move and a tile, or -1.
 
     Args:

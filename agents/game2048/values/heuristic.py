@@ -26,7 +26,6 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numba
 import numpy as np
-import numpy.typing as npt
 from numba import float64, int64, njit, uint64
 
 from afterstate.agents.config import Number, settings
@@ -41,10 +40,7 @@ from afterstate.envs.game2048.rules import (
     words,
 )
 from afterstate.envs.messages import listed, shown
-from afterstate.envs.words import Word, Words, as_array
-
-Values = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.int64]
+from afterstate.envs.words import Floats, Word, Words, as_array
 
 WIN, BOUND = 9_900.0, 10_000.0
 """A value above WIN is a won game; BOUND is the largest value, and -BOUND a lost game."""
@@ -103,8 +99,8 @@ class Heuristic(NamedTuple):
     """An evaluation, as kernels take it."""
 
     lines: Words  # [65536], by row: see `lines`
-    weights: Values  # [4], in the order of `Weights`
-    empty: Values  # [17]: the term of the empty cells, by their number; the last entry is none
+    weights: Floats  # [4], in the order of `Weights`
+    empty: Floats  # [17]: the term of the empty cells, by their number; the last entry is none
 
 
 Compared = Literal["occupied", "adjacent"]

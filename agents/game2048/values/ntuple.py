@@ -17,10 +17,8 @@ from afterstate.agents.game2048.values.bit_planes import symmetries, table_index
 from afterstate.agents.game2048.values.ntuple_network import (
     BLOCK_BITS,
     FRACTION,
-    Indices,
     Network,
     Value,
-    Weights,
     check_arrays,
     check_network,
 )
@@ -36,7 +34,7 @@ from afterstate.agents.game2048.values.tuple_constants import (
 from afterstate.envs.game2048 import games
 from afterstate.envs.game2048.games import check_records
 from afterstate.envs.game2048.rules import LOW_BITS, afterstates, check_words, downgrade, largest
-from afterstate.envs.words import Word, Words
+from afterstate.envs.words import Float32s, Ints, Word, Words
 
 FEW_TUPLES = 4
 """Networks with more tuples prefetch the entries of all moves before they look up the first."""
@@ -116,7 +114,7 @@ def is_pruned(net: Network) -> bool:
 
 
 @kernel
-def look_up(net: Network, board: Word, indices: Indices) -> None:
+def look_up(net: Network, board: Word, indices: Ints) -> None:
     """Write the indices of a board's entries, all tuples of one symmetric board after the other."""
     boards, stage = symmetric_planes(net, board)
     for symmetry in range(8):
@@ -238,7 +236,7 @@ def prefetch_moves(net: Network, board: Word) -> tuple[tuple[Word, ...], tuple[i
 
     Those of few tuples are not prefetched: processors look ahead far enough to overlap them.
     """
-    boards, rewards = afterstates(board, net.moves)
+    boards, rewards = afterstates(board, net.move_table)
     if n_tuples(net) > FEW_TUPLES:
         for action in range(4):
             if boards[action] != board:
@@ -291,13 +289,13 @@ def best_move(net: Network, board: Word) -> tuple[int, Value]:
 
 
 @kernel
-def _estimate(net: Network, boards: Words, values: Weights) -> None:
+def _estimate(net: Network, boards: Words, values: Float32s) -> None:
     """Write the value of every board: see `estimate`."""
     for i in range(boards.size):
         values[i] = value_of(net, boards[i])
 
 
-def estimate(net: Network, boards: Any) -> Weights:
+def estimate(net: Network, boards: Any) -> Float32s:
     """Return the values of afterstates `uint64[...]`, as a new `float32[...]`.
 
     Raises:
@@ -308,7 +306,7 @@ def estimate(net: Network, boards: Any) -> Weights:
     return estimate_checked(net, boards)
 
 
-def estimate_checked(net: Network, boards: Any) -> Weights:
+def estimate_checked(net: Network, boards: Any) -> Float32s:
     """Return the values of afterstates by a network that `check_network` has passed."""
     words = check_words(boards, *net.size)
     values = np.empty(words.shape, np.float32)
@@ -324,7 +322,7 @@ def _act(net: Network, boards: Words, actions: npt.NDArray[np.int8]) -> None:
 
 
 @kernel
-def _finish(net: Network, records: Words, n_moves: Indices) -> None:
+def _finish(net: Network, records: Words, n_moves: Ints) -> None:
     """Play games greedily: see `NTupleAgent.finish`."""
     rows, cols = net.size
     for i in range(records.shape[1]):
@@ -354,7 +352,7 @@ class NTupleAgent(Agent):
         _act(self.network, boards, actions)
         return actions
 
-    def finish(self, records: Words) -> Indices:
+    def finish(self, records: Words) -> Ints:
         """Play games on in compiled code, each to its end or to a 65536 tile.
 
         Args:

@@ -34,7 +34,7 @@ from afterstate.agents.files import is_finite
 from afterstate.agents.game2048.values.bit_planes import cells_mask
 from afterstate.envs.game2048.rules import check_size, field, table
 from afterstate.envs.messages import listed, shown
-from afterstate.envs.words import Words, whole
+from afterstate.envs.words import Float32s, Ints, Words, whole
 
 TUPLES: dict[str, tuple[tuple[int, ...], ...]] = {
     "4x6": ((0, 1, 2, 3, 4, 5), (4, 5, 6, 7, 8, 9), (0, 1, 2, 4, 5, 6), (4, 5, 6, 8, 9, 10)),
@@ -70,9 +70,7 @@ Kind = Literal["float", "fixed", "pruned"]
 _KEY_TILES = np.array([1 << e for e in range(11)] + [n << 11 for n in range(1, 32)])
 """The sum of the tiles of each stage key: see `ntuple._stage_key`."""
 
-Weights = npt.NDArray[np.float32]
 Value = np.float32
-Indices = npt.NDArray[np.int64]
 
 
 def _masks(tuples: Sequence[Sequence[int]]) -> tuple[int, ...]:
@@ -86,16 +84,16 @@ class Network(NamedTuple):
     Its weights are shared, not copied: a learner changes them in place.
     """
 
-    weights: Weights  # of all tables, concatenated, stage after stage; empty if pruned
+    weights: Float32s  # of all tables, concatenated, stage after stage; empty if pruned
     fixed: npt.NDArray[np.int32]  # the same memory as integers if fixed-point; else empty
     blocks: npt.NDArray[np.uint32]  # if pruned the place in `levels` of each block; else empty
     levels: npt.NDArray[np.int16]  # if pruned the weights of its blocks, in steps; else empty
     step: float  # a level of 1 as a value
     masks: Words  # the cells of each tuple, as ones in all bit planes
-    starts: Indices  # the index of each tuple's table in its stage
-    stages: Indices  # the start of a stage's weights, by `_stage_key`
+    starts: Ints  # the index of each tuple's table in its stage
+    stages: Ints  # the start of a stage's weights, by `_stage_key`
     stage_size: int  # weights of a stage; if pruned those of whole blocks
-    moves: Words  # the move table
+    move_table: Words  # of `rules.table`
     size: tuple[int, int]  # rows and columns of the board
     symmetric: int  # number of symmetric boards looked up: 8, 4 if not square, or 1
     promote: bool  # True: a weight of 0 has the value of the one a stage before
@@ -151,7 +149,7 @@ class Network(NamedTuple):
         return self.blocks.size > 0
 
     @property
-    def values(self) -> Weights:
+    def values(self) -> Float32s:
         """The weights as floats, of a pruned network those of its blocks."""
         if self.is_pruned:
             return np.float32(self.step) * self.levels
@@ -348,7 +346,7 @@ def network_without_weights(
         starts=np.cumsum([0, *lengths[:-1]]).astype(np.int64),
         stages=np.searchsorted(begins, _KEY_TILES, side="right") * np.int64(stage_size),
         stage_size=stage_size,
-        moves=table(*size),
+        move_table=table(*size),
         size=size,
         symmetric=n_symmetric,
         promote=bool(promote),
@@ -378,7 +376,7 @@ def check_arrays(net: Network) -> None:
     kind: Kind = "pruned" if net.is_pruned else "fixed" if net.fixed.size else "float"
     settings = {name: value for name, value in net.settings.items() if name != "fixed_point"}
     fitting = network_without_weights(kind, **settings)
-    fields = ("masks", "starts", "stages", "stage_size", "moves", "symmetric")
+    fields = ("masks", "starts", "stages", "stage_size", "move_table", "symmetric")
     wrong = [name for name in fields if not _same(getattr(net, name), getattr(fitting, name))]
     if type(net) not in (type(fitting), Network):
         wrong.append("class")
@@ -403,7 +401,7 @@ _FIELDS: dict[str, Callable[[Any], bool]] = {
     "levels": _row_of(np.int16),
     "masks": _row_of(np.uint64),
     "starts": _row_of(np.int64),
-    "moves": lambda value: _row_of(np.uint64)(value) and value.flags.writeable,
+    "move_table": lambda value: _row_of(np.uint64)(value) and value.flags.writeable,
     "stages": lambda value: _row_of(np.int64)(value) and value.shape == _KEY_TILES.shape,
     "stage_size": lambda value: type(value) is int,
     "size": lambda value: type(value) is tuple and [type(n) for n in value] == [int, int],

@@ -27,12 +27,11 @@ import numpy.typing as npt
 from afterstate.agents.files import Arrays
 from afterstate.agents.game2048.values.ntuple_network import (
     BLOCK_BITS,
-    Indices,
     Network,
     check_network,
     network,
 )
-from afterstate.envs.words import whole
+from afterstate.envs.words import Ints, whole
 
 BLOCK = 1 << BLOCK_BITS
 
@@ -49,7 +48,7 @@ _MOST_WEIGHTS = 1 << 28
 Levels = npt.NDArray[np.int16]
 
 
-def fill(net: Network, places: Indices, levels: Levels, step: float) -> Network:
+def fill(net: Network, places: Ints, levels: Levels, step: float) -> Network:
     """Return a pruned network with its weights.
 
     Args:
@@ -84,7 +83,7 @@ def fill(net: Network, places: Indices, levels: Levels, step: float) -> Network:
     return net._replace(blocks=blocks.reshape(-1), levels=all_levels.reshape(-1), step=step)
 
 
-def _shifts(net: Network) -> tuple[Indices, Indices]:
+def _shifts(net: Network) -> tuple[Ints, Ints]:
     """Return where each table ends among all weights, and how far those before it are shifted.
 
     Tables of one cell, of 16 weights, take a block of 128 each.
@@ -94,7 +93,7 @@ def _shifts(net: Network) -> tuple[Indices, Indices]:
     return np.cumsum(lengths), np.cumsum(in_blocks - lengths) - (in_blocks - lengths)
 
 
-def kept(net: Network) -> tuple[Indices, Levels]:
+def kept(net: Network) -> tuple[Ints, Levels]:
     """Return the places and the levels of a pruned network's weights: see `fill`.
 
     With promotion those that are equal to the weight of the stage before are left out.
@@ -118,7 +117,7 @@ def kept(net: Network) -> tuple[Indices, Levels]:
     return kept_places, np.concatenate(own_levels)
 
 
-def pack(places: Indices, levels: Levels) -> tuple[int, Arrays]:
+def pack(places: Ints, levels: Levels) -> tuple[int, Arrays]:
     """Return the number of gaps and the arrays of a file: see the module."""
     gaps = np.diff(places, prepend=-1) - 1
     ends = np.cumsum(gaps // _NONE + 1)
@@ -147,7 +146,7 @@ def check_sizes(n_gaps: Any, n_weights: int, file_size: int) -> None:
         raise ValueError("its weights do not match its tuples")
 
 
-def unpack(arrays: Arrays, n_gaps: int | None) -> tuple[Indices, Levels]:
+def unpack(arrays: Arrays, n_gaps: int | None) -> tuple[Ints, Levels]:
     """Return the places and the levels of a file's weights: see `fill`.
 
     Args:

@@ -22,8 +22,9 @@ from typing import BinaryIO
 import numpy as np
 
 from afterstate.agents.game2048.values.ntuple_file import check_weights, to_z_order
-from afterstate.agents.game2048.values.ntuple_network import Network, Weights, network
+from afterstate.agents.game2048.values.ntuple_network import Network, network
 from afterstate.envs import durable_files
+from afterstate.envs.words import Float32s
 
 _MAX_TABLES = 64
 
@@ -49,7 +50,7 @@ def read(path: str | Path) -> Network:
     return net
 
 
-def _read_tables(file: BinaryIO) -> list[tuple[list[int], Weights]]:
+def _read_tables(file: BinaryIO) -> list[tuple[list[int], Float32s]]:
     """Return the cells and the weights of every table."""
     code, n_tables = _read(file, "<BI")
     if code != 0 or not 1 <= n_tables <= _MAX_TABLES:
@@ -57,7 +58,7 @@ def _read_tables(file: BinaryIO) -> list[tuple[list[int], Weights]]:
     return [_read_table(file) for _ in range(n_tables)]
 
 
-def _read_table(file: BinaryIO) -> tuple[list[int], Weights]:
+def _read_table(file: BinaryIO) -> tuple[list[int], Float32s]:
     """Return the cells and the weights of one table; skip its sums."""
     code, digits, n_cells, size, length = _read(file, "<BIIHQ")
     if code != 4 or size != 4 or not 1 <= n_cells <= 7 or length != 16**n_cells:
@@ -87,7 +88,7 @@ def _read(file: BinaryIO, layout: str) -> tuple[int, ...]:
     return struct.unpack(layout, data)
 
 
-def _read_floats(file: BinaryIO, n: int) -> Weights:
+def _read_floats(file: BinaryIO, n: int) -> Float32s:
     """Read an array of floats."""
     _check_length(file, n)
     floats = np.frombuffer(file.read(4 * n), "<f4").astype(np.float32)
@@ -107,7 +108,7 @@ def _check_length(file: BinaryIO, n: int) -> None:
         raise ValueError("it is cut off")
 
 
-def _reordered(cells: list[int], weights: Weights) -> Weights:
+def _reordered(cells: list[int], weights: Float32s) -> Float32s:
     """Return a table's weights, reordered for cells in ascending order."""
     by_cell = weights.reshape((16,) * len(cells))  # the last axis is the first cell
     axes = [len(cells) - 1 - cells.index(cell) for cell in sorted(cells, reverse=True)]

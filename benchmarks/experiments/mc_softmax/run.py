@@ -29,7 +29,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from afterstate import agents
 from afterstate.agents.config import Count, from_dict, read, settings
@@ -46,7 +45,7 @@ from afterstate.agents.training.workers import ALONE, Workers
 from afterstate.envs import durable_files, json_files
 from afterstate.envs.commands import parse, run_process
 from afterstate.envs.json_files import Row
-from afterstate.envs.words import Words
+from afterstate.envs.words import Floats, Words
 from afterstate.leaderboard.machine import has_bfloat16, machine
 from benchmarks.experiments import harness
 from benchmarks.experiments.entries import fill, mean_regret, play_entries, play_part
@@ -72,8 +71,6 @@ from benchmarks.experiments.mc_softmax.settings import (
 )
 
 RESULTS = harness.RESULTS / "mc_softmax"
-
-Values = npt.NDArray[np.float64]
 
 
 @settings
@@ -159,7 +156,7 @@ def reference(settings_json: str) -> Any:
     return agents.make("expectimax", **json.loads(settings_json))
 
 
-def searched(file: Path, settings_json: str, boards: Words) -> tuple[Path, Values]:
+def searched(file: Path, settings_json: str, boards: Words) -> tuple[Path, Floats]:
     """Return the values of the moves of boards by a search, `float64[n, 4]`, and their file."""
     return file, reference(settings_json).evaluate(boards)
 
@@ -197,7 +194,7 @@ def search_positions(
     return all(file.exists() for file in files)
 
 
-def positions(experiment: Experiment, runs: Path) -> tuple[Words, Values]:
+def positions(experiment: Experiment, runs: Path) -> tuple[Words, Floats]:
     """Return boards and the values of their moves by 5-ply search, `uint64[n]` and `float64[n, 4]`.
 
     Raises:

@@ -17,10 +17,10 @@ from afterstate.agents.game2048.values.ntuple import NTupleAgent
 from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.envs.game2048.games import BOARD, EXCESS, SCORE, new_games, refresh_flags
 from afterstate.envs.game2048.rules import from_text, words
+from afterstate.envs.words import Ints
 
 Boards = npt.NDArray[np.uint64]
 Actions = npt.NDArray[np.int8]
-Indices = npt.NDArray[np.int64]
 
 
 def player(size: tuple[int, int], seed: int = 1) -> NTupleAgent:
@@ -107,7 +107,7 @@ def watched(player: Any, n_games: int, seed: int, size: tuple[int, int]) -> list
     """Return the boards and actions that a watcher gets of each game."""
     seen: list[list[Any]] = [[] for _ in range(n_games)]
 
-    def watch(games: Indices, boards: Boards, actions: Indices) -> None:
+    def watch(games: Ints, boards: Boards, actions: Ints) -> None:
         assert games.shape == boards.shape == actions.shape
         assert games.dtype == actions.dtype == np.int64
         assert boards.dtype == np.uint64
@@ -150,7 +150,7 @@ def test_watching_changes_no_game(size: tuple[int, int]) -> None:
 
 def test_finish_is_not_used_with_watch() -> None:
     class Finisher(BoardByBoard):
-        def finish(self, games: Boards) -> Indices:
+        def finish(self, games: Boards) -> Ints:
             raise AssertionError("it finished a game")
 
     agent = Finisher(player((2, 2)))
@@ -176,7 +176,7 @@ def test_watchers_get_copies() -> None:
     """Later moves do not change the arrays of earlier calls."""
     seen: list[Any] = []
 
-    def watch(games: Indices, boards: Boards, actions: Indices) -> None:
+    def watch(games: Ints, boards: Boards, actions: Ints) -> None:
         seen.append([array.copy() for array in (games, boards, actions)])
         seen.append([games, boards, actions])
 

@@ -23,7 +23,6 @@ from tests.oracles import softmax as softmax_oracle
 from tests.oracles.ntuple import NaiveNetwork
 
 Boards = npt.NDArray[np.uint64]
-Values = npt.NDArray[np.float64]
 
 TUPLES = {
     (1, 4): [[0, 1, 2], [2, 3]],

@@ -157,7 +157,7 @@ def test_one_ply_is_the_greedy_player(size: tuple[int, int]) -> None:
     agent = ExpectimaxAgent(net, 1)
     assert agent.act(boards).tolist() == NTupleAgent(net).act(boards).tolist()
     for board, values in zip(boards.tolist(), agent.evaluate(boards), strict=True):
-        afters, rewards = afterstates(board, net.moves)
+        afters, rewards = afterstates(board, net.move_table)
         greedy = estimate(net, np.array(afters, np.uint64)) + np.array(rewards)
         greedy[np.array(afters, np.uint64) == board] = -np.inf
         assert values == pytest.approx(greedy, rel=1e-6)

@@ -342,7 +342,11 @@ def test_a_network_whose_arrays_do_not_fit_is_refused(kind: str) -> None:
         wrong: dict[str, Any] = {"blocks": net.blocks[:-1], "levels": net.levels[:-1]}
     else:
         net = network([[0, 1], [4, 5]], fixed_point=kind == "fixed")
-        wrong = {"weights": net.weights[:-1], "stages": net.stages + 1, "moves": net.moves[:9]}
+        wrong = {
+            "weights": net.weights[:-1],
+            "stages": net.stages + 1,
+            "move_table": net.move_table[:9],
+        }
         wrong |= {"masks": net.masks[:1], "starts": net.starts + 1, "stage_size": 1}
     uses: list[Callable[[Network], object]]
     uses = [NTupleAgent, ExpectimaxAgent, MCSoftmaxAgent, partial(estimate, boards=[0])]
@@ -389,13 +393,13 @@ def test_a_network_of_a_class_for_other_arrays_is_refused() -> None:
 
 def test_a_network_with_a_move_table_that_kernels_do_not_take_is_refused() -> None:
     net = network([[0, 1], [4, 5]])
-    fixed = net.moves.copy()
+    fixed = net.move_table.copy()
     fixed.setflags(write=False)
     wrong: Any
-    for wrong in (fixed, np.repeat(net.moves, 2)[::2], net.moves.view(np.int64)):
+    for wrong in (fixed, np.repeat(net.move_table, 2)[::2], net.move_table.view(np.int64)):
         for use in (NTupleAgent, ExpectimaxAgent, NTupleLearner):
-            with pytest.raises(ValueError, match=r"made by .*moves"):
-                use(net._replace(moves=wrong))
+            with pytest.raises(ValueError, match=r"made by .*move_table"):
+                use(net._replace(move_table=wrong))
 
 
 @pytest.mark.parametrize("tuples", [[np.array(1)], [[0, 1], np.array(5)], [np.float64(2)]])
