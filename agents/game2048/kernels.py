@@ -84,7 +84,7 @@ def _pext(typing_context: Any, word: Any, mask: Any) -> Any:
 
 
 def _trailing_zeros(typing_context: Any, word: Any) -> Any:
-    """Generate the code of `count_zeros`."""
+    """Generate the code of `trailing_zeros`."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
@@ -98,7 +98,7 @@ prefetch: Any = intrinsic(_prefetch)
 pack_bits: Any = intrinsic(_pext)
 """Return the bits of a word under a mask, packed into the low bits; only if `HAS_FAST_PEXT`."""
 
-count_zeros: Any = intrinsic(_trailing_zeros)
+trailing_zeros: Any = intrinsic(_trailing_zeros)
 """Return the number of zeros below a word's lowest one; 64 for zero."""
 
 

@@ -25,7 +25,7 @@ from pydantic import Field
 
 from afterstate.agents.config import Count, Number, Seconds, Whole, given_or_default, settings
 from afterstate.agents.game2048.agent import Agent
-from afterstate.agents.game2048.kernels import INLINED, KERNEL, count_zeros
+from afterstate.agents.game2048.kernels import INLINED, KERNEL, trailing_zeros
 from afterstate.agents.game2048.search.placements import (
     ORDER,
     cells_of,
@@ -177,7 +177,7 @@ def _value(board: Word, ply: int, end: int, alpha: float, beta: float, search: S
     left = placements(board, search.tiles == _ANNOYING, search.losses)
     best = beta
     while left != 0:
-        slot = np.int64(count_zeros(left))
+        slot = np.int64(trailing_zeros(left))
         left &= left - _1
         child = board | np.uint64(1 + slot // 16) << ORDER[slot % 16]
         search.counts[0] += 1

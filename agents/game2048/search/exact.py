@@ -28,8 +28,7 @@ from numba import float64, int64, njit, uint8, uint64, void
 from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.play import Player, actions_of, size_of_player
 from afterstate.agents.game2048.values.bit_planes import z_order
-from afterstate.agents.game2048.values.ntuple_network import Network
-from afterstate.agents.game2048.values.ntuple_network import network as empty_network
+from afterstate.agents.game2048.values.ntuple_network import Network, network
 from afterstate.envs.game2048.rules import (
     P_FOUR,
     P_TWO,
@@ -472,8 +471,8 @@ def _player_moves(agent: Player, game: _Game, boards: Words) -> ActionSets:
     return moves
 
 
-def network(solution: Solution) -> Network:
-    """Return a network with one tuple of all cells and the values of the solution as float32.
+def to_network(solution: Solution) -> Network:
+    """Return a network with one tuple of all cells and the values of a solution as float32.
 
     An afterstate's value is the sum of the entries of its symmetric boards, so each entry is the
     value divided by their number. Entries of other boards are 0.
@@ -483,7 +482,7 @@ def network(solution: Solution) -> Network:
     """
     rows, cols = _check_cells(solution.size, MAX_NETWORK_CELLS, _TOO_LARGE)
     every_cell = [4 * row + col for row in range(rows) for col in range(cols)]
-    net = empty_network([every_cell], (rows, cols))
+    net = network([every_cell], (rows, cols))
     boards = cells(solution.afters, rows, cols)
     images = [boards[:, ::a, ::b] for a in (1, -1) for b in (1, -1)]
     if rows == cols:

@@ -12,7 +12,7 @@ from functools import cache
 import numpy as np
 from numba import njit
 
-from afterstate.agents.game2048.kernels import KERNEL, count_zeros
+from afterstate.agents.game2048.kernels import KERNEL, trailing_zeros
 from afterstate.agents.game2048.values.heuristic import COMPARED, NUMBER, ROUGHNESS, lines
 from afterstate.envs.game2048.rules import LOW_BITS, lowest_cell, occupied, transpose
 from afterstate.envs.words import Word, Words
@@ -53,7 +53,7 @@ def islands(board: Word) -> int:
     left, n = occupied(board), 0
     while left != 0:
         cell = lowest_cell(left)
-        tile = np.uint64(board) >> count_zeros(cell) & _15
+        tile = np.uint64(board) >> trailing_zeros(cell) & _15
         left &= ~group(cell, cells_of(board, tile))
         n += 1
     return n
@@ -115,7 +115,7 @@ def placements(board: Word, pruned: bool, losses: Words) -> Word:
         while left != 0:
             cell = lowest_cell(left)
             left ^= cell
-            i = int(count_zeros(cell)) // 4
+            i = int(trailing_zeros(cell)) // 4
             annoyance = _smoothness_loss(board, down, i, tile, losses) if pruned else 0
             if pruned and annoyance >= worst and cell & touched != 0:
                 annoyance -= _touched_groups(cell, equal)

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from afterstate.agents.game2048.kernels import count_zeros, hash_board, kernel
+from afterstate.agents.game2048.kernels import hash_board, kernel, trailing_zeros
 from afterstate.envs.game2048.rules import (
     P_FOUR,
     P_TWO,
@@ -317,7 +317,7 @@ def _draw_slot(trees: Trees, tree: int, place: int, depth: int) -> int:
         tile, _ = spawn_cell(empty, trees.random[tree, 1] ^ odd)
     else:
         tile, trees.random[tree, 0] = spawn_cell(empty, trees.random[tree, 0])
-    at = np.int64(count_zeros(tile))
+    at = np.int64(trailing_zeros(tile))
     return int((at >> 2) * 2 + (at & 3))
 
 

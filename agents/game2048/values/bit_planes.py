@@ -21,10 +21,10 @@ import numpy.typing as npt
 
 from afterstate.agents.game2048.kernels import (
     HAS_FAST_PEXT,
-    count_zeros,
     inlined,
     kernel,
     pack_bits,
+    trailing_zeros,
 )
 from afterstate.envs.words import Word
 
@@ -72,11 +72,11 @@ def index_by_runs(planes: Word, mask: Word) -> Word:
     cells = np.uint64(mask) & np.uint64(0xFFFF)
     packed, n_cells = np.uint64(0), np.uint64(0)
     while cells != 0:
-        first = count_zeros(cells)
+        first = trailing_zeros(cells)
         rest = cells & (cells + (np.uint64(1) << first))  # the carry runs past the run of ones
         run = cells ^ rest
         packed |= (np.uint64(planes) & run * np.uint64(PLANES)) >> (first - n_cells)
-        n_cells += count_zeros(~(run >> first))
+        n_cells += trailing_zeros(~(run >> first))
         cells = rest
     index, plane = np.uint64(0), (np.uint64(1) << n_cells) - np.uint64(1)
     for k in range(4):

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 from numba import njit
 
-from afterstate.agents.game2048.kernels import HAS_FAST_PEXT, count_zeros, pack_bits, prefetch
+from afterstate.agents.game2048.kernels import HAS_FAST_PEXT, pack_bits, prefetch, trailing_zeros
 from afterstate.envs.words import Words
 
 ALL = 2**64 - 1
@@ -31,7 +31,7 @@ def _sum_prefetched(array: npt.NDArray[np.float32], first: int, n: int) -> float
 @njit("void(uint64[::1], uint64[::1])")
 def _count_all(words: Words, counts: Words) -> None:
     for i in range(words.size):
-        counts[i] = count_zeros(words[i])
+        counts[i] = trailing_zeros(words[i])
 
 
 @pytest.mark.skipif(not HAS_FAST_PEXT, reason="the processor has no PEXT")

@@ -254,7 +254,7 @@ def test_the_mean_over_random_players_is_the_score_of_random_moves() -> None:
 @by_size
 def test_the_network_has_the_values_of_all_afterstates(size: tuple[int, int]) -> None:
     solution = solved(size)
-    net = exact.network(solution)
+    net = exact.to_network(solution)
     assert net.size == size
     assert (estimate(net, solution.afters) == solution.values.astype(np.float32)).all()
     boards = [board for word in solution.afters.tolist()[::50] for board in images(word, size)]
@@ -328,7 +328,7 @@ def test_boards_that_do_not_occur_are_refused() -> None:
 
 def test_networks_of_large_boards_are_refused() -> None:
     with pytest.raises(ValueError, match=r"size|board"):
-        exact.network(solved((2, 4)))
+        exact.to_network(solved((2, 4)))
 
 
 def test_players_of_another_size_are_refused() -> None:
