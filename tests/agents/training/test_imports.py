@@ -30,7 +30,7 @@ def test_torch_learners_load_no_tables() -> None:
 
 def test_the_run_loop_loads_no_learner_and_learners_of_tables_load_no_torch() -> None:
     loop, tables = loaded(
-        [f"training.{name}" for name in ("run", "folder", "fitting")],
+        [f"training.{name}" for name in ("run", "folder", "fitting_settings")],
         [f"game2048.learning.{name}" for name in ("ntuple_learner", "from_search")],
     )
     assert not loop & {"torch", "tqdm", "pandas", TABLES}
