@@ -184,10 +184,11 @@ def from_dict(values: Mapping[str, Any], kind: type[T]) -> T:
 
 def _checked(values: Any, kind: type[T]) -> T:
     """Return the settings of a JSON value."""
+    current = _renamed(values)
     try:
-        return TypeAdapter(kind).validate_json(json.dumps(_renamed(values)))
+        return TypeAdapter(kind).validate_json(json.dumps(current))
     except ValidationError as error:
-        raise ValueError(one_line(error, _renamed(values), kind)) from None
+        raise ValueError(one_line(error, current, kind)) from None
 
 
 def _renamed(value: Any) -> Any:

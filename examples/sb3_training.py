@@ -1,4 +1,4 @@
-"""What both stable-baselines3 examples share: options, settings, the training loop, checkpoints.
+"""Options, settings, training loop and checkpoints of both stable-baselines3 examples.
 
 Each run has a folder:
 

@@ -67,7 +67,7 @@ def play(
     if size is not None and size_of(size) != own:
         raise ValueError(f"size must be the player's, {own}, got {shown(size)}")
     seeds = _seeds(n_games, seed)
-    moves = table(rows, cols)
+    move_table = table(rows, cols)
     games = new_games(n_games)
     games[RNG] = [seed_word(each) for each in seeds]
     batch.start_all(games, np.ones(n_games, np.bool_), START_TILES, rows, cols)
@@ -88,7 +88,7 @@ def play(
         if watch is not None:
             watch(running, boards, actions)
         none = np.zeros(running.size, np.bool_)
-        batch.play_all(part, actions, none, START_TILES, moves, rows, cols)
+        batch.play_all(part, actions, none, START_TILES, move_table, rows, cols)
         games[:, running] = part
         n_moves[running] += 1
         running = running[batch.masks(part).any(axis=1)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 from pydantic import AfterValidator
@@ -84,6 +85,18 @@ def of_student(half: float, n: int) -> float:
         n: number of values; from 32 on the interval stays as it is.
     """
     return half * _STUDENT[n - 2] / 1.96 if 2 <= n <= len(_STUDENT) + 1 else half
+
+
+def summaries(
+    play: Callable[[int, int], Games], games_by_depth: dict[int, int]
+) -> dict[str, dict[str, Any]]:
+    """Return the `summary` of the games of each depth, named as `"1-ply"`.
+
+    Args:
+        play: plays a number of games, the second argument, by search of a depth, the first.
+        games_by_depth: number of games for each depth.
+    """
+    return {f"{depth}-ply": summary(play(depth, n)) for depth, n in games_by_depth.items()}
 
 
 def summary(games: Games) -> dict[str, Any]:

@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from afterstate.agents import files
-from afterstate.agents.config import from_dict, given_or_default
+from afterstate.agents.config import from_dict
 from afterstate.agents.game2048.learning.run_settings import MAX_MOVES, NTupleSettings
 from afterstate.agents.game2048.learning.self_play import (
     BEST,
@@ -64,7 +64,7 @@ from afterstate.agents.game2048.values.ntuple_file import (
 )
 from afterstate.agents.game2048.values.ntuple_network import FRACTION, Network
 from afterstate.agents.game2048.values.pruned import check_full
-from afterstate.agents.training.evaluation import EVALUATION_SEED, summary
+from afterstate.agents.training.evaluation import EVALUATION_SEED, summaries
 from afterstate.agents.training.run import Diverged, whole_moves
 from afterstate.envs.game2048.rules import check_words
 from afterstate.envs.messages import shown
@@ -121,7 +121,7 @@ class NTupleLearner:
     ) -> None:
         self.network = ntuple_network.network() if network is None else network
         check_full(self.network)
-        self._settings = self._checked(given_or_default(settings, NTupleSettings))
+        self._settings = self._checked(NTupleSettings() if settings is None else settings)
         self.seconds = 0.0
         tc = self.settings.rule == "tc"
         self.sums = np.zeros(2 * self.network.weights.size if tc else 0, np.float32)
@@ -481,10 +481,11 @@ def play_evaluation(
         games_by_depth: number of games for each depth: 1 is greedy, more is expectimax.
         threads: number of threads that share the games; the games do not depend on it.
     """
-    return {
-        f"{depth}-ply": summary(_play_out(network, depth, n_games, min(threads, n_games)))
-        for depth, n_games in games_by_depth.items()
-    }
+
+    def play_games(depth: int, n_games: int) -> Games:
+        return _play_out(network, depth, n_games, min(threads, n_games))
+
+    return summaries(play_games, games_by_depth)
 
 
 def _play_out(net: Network, depth: int, n_games: int, threads: int) -> Games:

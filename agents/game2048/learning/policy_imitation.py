@@ -36,7 +36,7 @@ from afterstate.agents.game2048.learning import play_logs
 from afterstate.agents.game2048.play import Games, play
 from afterstate.agents.game2048.values.planes import planes
 from afterstate.agents.game2048.values.policy_net import PolicyNetAgent
-from afterstate.agents.training.evaluation import EVALUATION_SEED, summary
+from afterstate.agents.training.evaluation import EVALUATION_SEED, summaries
 from afterstate.agents.training.fitter import new_fitter
 from afterstate.agents.training.fitting_settings import FittingSettings
 from afterstate.envs.game2048 import torch_rules
@@ -196,7 +196,4 @@ def play_evaluation(network: nn.Module, games_by_depth: dict[int, int]) -> dict[
         games_by_depth: number of games for depth 1; a policy network does not search.
     """
     player = PolicyNetAgent(network)
-    return {
-        f"{depth}-ply": summary(play(player, n_games, EVALUATION_SEED))
-        for depth, n_games in games_by_depth.items()
-    }
+    return summaries(lambda _, n_games: play(player, n_games, EVALUATION_SEED), games_by_depth)

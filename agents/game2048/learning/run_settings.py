@@ -588,8 +588,8 @@ class SearchValueRun:
 
     def begin(self, options: SearchOptions, folder: RunFolder) -> MoveTraining:
         """Return a new learner, or the one in the folder."""
-        from afterstate.agents.game2048.play import play
-        from afterstate.agents.training.evaluation import EVALUATION_SEED, summary
+        from afterstate.agents.game2048.play import Games, play
+        from afterstate.agents.training.evaluation import EVALUATION_SEED, summaries
 
         if set(options.games_by_depth) - {1}:
             raise ValueError(f"evaluate must be 1:GAMES, got {shown(options.evaluate)}")
@@ -607,10 +607,10 @@ class SearchValueRun:
             learner.resume(path)
 
         def evaluation() -> dict[str, Any]:
-            row: dict[str, Any] = {"error": learner.loss(), **learner.latest}
-            for depth, n_games in options.games_by_depth.items():
-                games = play(learner.model.player(), n_games, EVALUATION_SEED)
-                row[f"{depth}-ply"] = summary(games)
-            return row
+            def play_games(_: int, n_games: int) -> Games:
+                return play(learner.model.player(), n_games, EVALUATION_SEED)
+
+            scores = summaries(play_games, options.games_by_depth)
+            return {"error": learner.loss(), **learner.latest, **scores}
 
         return MoveTraining(learner, path, evaluation, folder.path / RECENT_FILE)

@@ -47,7 +47,7 @@ from afterstate.agents.game2048.play import Games, play
 from afterstate.agents.game2048.values.planes import planes
 from afterstate.agents.game2048.values.value_net import ValueNetAgent, evaluate
 from afterstate.agents.training.cuda_graphs import CudaGraphed
-from afterstate.agents.training.evaluation import EVALUATION_SEED, summary
+from afterstate.agents.training.evaluation import EVALUATION_SEED, summaries
 from afterstate.agents.training.fitter import new_fitter
 from afterstate.envs.game2048 import torch_rules
 from afterstate.envs.game2048.torch_rules import afterstates, draw_bits, exponents, spawn, start
@@ -415,9 +415,9 @@ def play_evaluation(
         bf16: compute in bfloat16.
     """
     options: dict[str, Any] = {"value_scale": value_scale, "bf16": bf16}
-    return {
-        f"{depth}-ply": summary(
-            play(ValueNetAgent(network, depth=depth, **options), n_games, EVALUATION_SEED)
-        )
-        for depth, n_games in games_by_depth.items()
-    }
+
+    def play_games(depth: int, n_games: int) -> Games:
+        player = ValueNetAgent(network, depth=depth, **options)
+        return play(player, n_games, EVALUATION_SEED)
+
+    return summaries(play_games, games_by_depth)

@@ -92,20 +92,25 @@ if __name__ == "__main__":
 """
 
 
+@contextlib.contextmanager
+def starting(folder: Path, code: str, n_children: int) -> Iterator[subprocess.Popen[str]]:
+    """Start a program in a session of its own; begin when it has this many child processes."""
+    (folder / "starter.py").write_text(code)
+    options: dict[str, Any] = {"start_new_session": True, "text": True, "stderr": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "starter.py"], cwd=folder, **options) as starter:
+        children = Path(f"/proc/{starter.pid}/task/{starter.pid}/children")
+        while len(children.read_text().split()) < n_children:
+            assert starter.poll() is None
+        yield starter
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="this system has no /proc")
 @pytest.mark.parametrize("seconds", [0.0, 0.2, 0.4])
 def test_processes_that_are_interrupted_while_they_start_print_nothing(
     tmp_path: Path, seconds: float
 ) -> None:
-    (tmp_path / "slow_start.py").write_text(SLOW_START)
-    options: dict[str, Any] = {"start_new_session": True, "text": True}
-    options |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    command = [sys.executable, "slow_start.py"]
-    with subprocess.Popen(command, cwd=tmp_path, **options) as starter:
-        children = Path(f"/proc/{starter.pid}/task/{starter.pid}/children")
-        while len(children.read_text().split()) < 2:
-            assert starter.poll() is None
+    with starting(tmp_path, SLOW_START, 2) as starter:
         time.sleep(seconds)
         os.killpg(starter.pid, signal.SIGINT)  # as a terminal does
         _, errors = starter.communicate(timeout=30)
@@ -131,12 +136,7 @@ if __name__ == "__main__":
 def test_calls_that_could_save_do_not_begin_after_an_interrupt(
     tmp_path: Path, number: signal.Signals
 ) -> None:
-    (tmp_path / "saved.py").write_text(SAVED)
-    options: dict[str, Any] = {"start_new_session": True, "text": True, "stderr": subprocess.PIPE}
-    with subprocess.Popen([sys.executable, "saved.py"], cwd=tmp_path, **options) as starter:
-        children = Path(f"/proc/{starter.pid}/task/{starter.pid}/children")
-        while len(children.read_text().split()) < 4:  # two track resources
-            assert starter.poll() is None
+    with starting(tmp_path, SAVED, 4) as starter:  # two of them track resources
         if number == signal.SIGINT:
             os.killpg(starter.pid, number)  # as a terminal does
         else:
