@@ -22,7 +22,7 @@ from multiprocessing import active_children
 from typing import Any, NamedTuple, TypeAlias
 
 from afterstate.agents.config import Backend
-from afterstate.envs.signals import blocked
+from afterstate.envs.signals import blocked, delayed
 
 SECONDS = 1.0
 """Time from one look at the parent to the next."""
@@ -103,8 +103,7 @@ def _here(calls: Iterable[Call], jobs: int, is_ordered: bool) -> Iterator[Any]:
     options: Any = {"return_as": kind, "pre_dispatch": jobs, "batch_size": 1}
     options |= {"initializer": _watch, "initargs": (os.getpid(),)}  # of each process
     with contextlib.ExitStack() as stack:
-        # Processes that are starting would print where they are.
-        with _blocked_in_processes() if jobs > 1 else contextlib.nullcontext():
+        with _starting() if jobs > 1 else contextlib.nullcontext():
             made = joblib.Parallel(jobs, **options)(joblib.delayed(each)() for each in calls)
             stack.callback(_close, made)
         try:
@@ -115,12 +114,18 @@ def _here(calls: Iterable[Call], jobs: int, is_ordered: bool) -> Iterator[Any]:
             raise OSError(errno.EIO, message) from error
 
 
-def _blocked_in_processes() -> contextlib.AbstractContextManager[None]:
-    """Block Ctrl-C in the block, and in processes that joblib starts in it: see `_watch`."""
+@contextlib.contextmanager
+def _starting() -> Iterator[None]:
+    """Let joblib start processes in the block, which block Ctrl-C until `_watch`.
+
+    They would print where they are. SIGTERM waits here until all are known: see
+    `_counted_interrupts`.
+    """
     from joblib.externals.loky.backend import resource_tracker
 
     resource_tracker.ensure_running()  # older versions unblock signals when they start it
-    return blocked(signal.SIGINT)
+    with blocked(signal.SIGINT), delayed(signal.SIGTERM):
+        yield
 
 
 def _close(made: Any) -> None:
@@ -154,18 +159,28 @@ class _Interrupted(NamedTuple):
     message: str
 
 
-_interrupted_early = False
-"""True in a process that was interrupted while it started."""
+_is_interrupted = _is_calling = False
+"""True in a process that Ctrl-C has reached, and while it makes a call that may save."""
+
+
+def _interrupt(number: int, frame: Any) -> None:
+    """Interrupt the call that this process makes; if it makes none, it begins none any more."""
+    global _is_interrupted
+    _is_interrupted = True
+    if _is_calling:
+        raise KeyboardInterrupt
 
 
 def _try(call: Call) -> Any:
-    """Make a call that may be interrupted."""
-    if _interrupted_early:
-        return _Interrupted("")
+    """Make a call that may be interrupted, and may save."""
+    global _is_calling
     try:
-        return call()
+        _is_calling = True
+        return _Interrupted("") if _is_interrupted else call()
     except KeyboardInterrupt as interrupt:
         return _Interrupted(str(interrupt))
+    finally:
+        _is_calling = False
 
 
 @contextlib.contextmanager
@@ -203,16 +218,13 @@ def _counted_interrupts() -> Iterator[list[int]]:
 
 
 def _watch(starter: int) -> None:
-    """End this process with the one that has started it; let Ctrl-C interrupt it from now on.
+    """End this process with the one that has started it; let Ctrl-C interrupt its calls that save.
 
-    One that came before interrupts no call: none of those that could save begins any more.
+    The process that has started it ends the others.
     """
-    global _interrupted_early
+    signal.signal(signal.SIGINT, _interrupt)
     if hasattr(signal, "pthread_sigmask"):
-        _interrupted_early = signal.SIGINT in signal.sigpending()
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-        signal.signal(signal.SIGINT, before)
     threading.Thread(target=_end_with, args=(starter,), daemon=True).start()
 
 

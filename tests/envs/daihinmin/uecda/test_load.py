@@ -160,12 +160,12 @@ def wait_for_matches(server: Serving, visitors: list[Visitor], n: int) -> None:
 )
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="this system has no /proc")
 def test_memory_does_not_grow_over_many_matches(tmp_path: Path, n: int, n_games: int) -> None:
-    """The first 100 matches fill caches; a thousand more may add 2 MiB."""
+    """The first 200 matches fill caches; a thousand more may add 2 MiB."""
     with serving_command(tmp_path, 3, *f"--matches 0 --games {n_games}".split()) as server:
         with visiting(server) as visitors:
-            wait_for_matches(server, visitors, 100)
+            wait_for_matches(server, visitors, 200)
             before = resident(server.process.pid) / 2**20
-            wait_for_matches(server, visitors, 100 + n)
+            wait_for_matches(server, visitors, 200 + n)
             growth = resident(server.process.pid) / 2**20 - before
-    print(f"{before:.1f} MiB after 100 matches, {growth:+.2f} MiB after {n:,} more")
+    print(f"{before:.1f} MiB after 200 matches, {growth:+.2f} MiB after {n:,} more")
     assert growth < 2
