@@ -107,9 +107,7 @@ def starting(folder: Path, code: str, n_children: int) -> Iterator[subprocess.Po
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="this system has no /proc")
 @pytest.mark.parametrize("seconds", [0.0, 0.2, 0.4, 2.0])
-def test_processes_that_are_interrupted_print_nothing(
-    tmp_path: Path, seconds: float
-) -> None:
+def test_processes_that_are_interrupted_print_nothing(tmp_path: Path, seconds: float) -> None:
     with starting(tmp_path, SLOW_START, 2) as starter:
         time.sleep(seconds)
         os.killpg(starter.pid, signal.SIGINT)  # as a terminal does
