@@ -41,9 +41,9 @@ TEXT = """# Concentration of the contributions to a bad move
 The output *down* of the [policy networks](README.md) on triples of boards with a large first row,
 an empty second row and random lower rows, {n} triples for each density of these. The boards of a
 triple differ by a factor of two in all tiles. *Shared* are units of the last layer that are among
-the four with the largest shares on all three boards; the last column is the share of these four
-together, over triples. Command: `python -m benchmarks.experiments.policy_nets.concentration`; it
-takes ten seconds.
+the four with the largest shares on all three boards; the last column is the share of each board's
+own four together, a mean over the boards, and 5% and 95% quantiles of triples. Command:
+`python -m benchmarks.experiments.policy_nets.concentration`; it takes ten seconds.
 
 """
 """The page before the table."""
@@ -78,7 +78,7 @@ def measure(layers: int, density: str) -> list[dict[str, Any]]:
 
 
 def table(rows: pd.DataFrame) -> str:
-    """Return the rates of top units that three boards share, and the share of these units."""
+    """Return the rates of top units that three boards share, and the share of each board's own."""
     body = []
     for (layers, density), group in rows.groupby(["layers", "lower rows"], sort=False):
         low, high = group["covered"].quantile([0.05, 0.95])

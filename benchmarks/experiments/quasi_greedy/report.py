@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
+
+from scipy.stats import t
 
 from afterstate.envs.json_files import Row
 from afterstate.text_tables import markdown
@@ -38,6 +40,7 @@ class Order(NamedTuple):
     says: str  # the paper's reason
     scores: tuple[Estimate | None, Estimate | None]  # of the better and the worse run, here
     differs: bool = True  # whether the paper says that one is better
+    spread: float | None = None  # half of the difference's interval by the paper's spread of runs
 
     @property
     def agrees(self) -> bool | None:
@@ -51,6 +54,12 @@ class Order(NamedTuple):
         if self.differs:
             return better.mean > worse.mean
         return None if self.is_significant is None else not self.is_significant
+
+    @property
+    def gap(self) -> float:
+        """Our score of the better run minus that of the worse one; nan if one was not measured."""
+        better, worse = self.scores
+        return math.nan if better is None or worse is None else better.mean - worse.mean
 
     @property
     def is_significant(self) -> bool | None:
@@ -99,9 +108,28 @@ def orders_of_scores(
         if apart is not None:
             differs = apart.mean > apart.interval
             says = f"{'a' if differs else 'no'} significant difference"
-            yield Order(measure, share, high, low, says, scores, differs)
+            spread = _spread((published[high], published[low]), scores)
+            yield Order(measure, share, high, low, says, scores, differs, spread)
         elif published[low].high < published[high].low:
             yield Order(measure, share, high, low, "bounds apart", scores)
+
+
+def _spread(
+    published: Iterable[Published], ours: tuple[Estimate | None, Estimate | None]
+) -> float | None:
+    """Return half of the 95% interval of our difference by the paper's spread of runs.
+
+    Runs have the standard deviation of the paper's, relative to their mean. None if a run was not
+    measured, or several were.
+    """
+    widths = [
+        1.96 * math.sqrt(PAPER_RUNS) / t.ppf(0.975, PAPER_RUNS - 1) * theirs.spread / theirs.middle
+        for theirs in published
+    ]
+    means = [each.mean for each in ours if each is not None and each.runs == 1]
+    if len(means) < 2:
+        return None
+    return math.hypot(*(mean * width for mean, width in zip(means, widths, strict=True)))
 
 
 def _difference(one: Published, other: Published) -> Estimate | None:
@@ -148,7 +176,26 @@ def counts(pairs: Sequence[Order]) -> str:
             f" Of {len(equal)} pairs without a significant difference in the paper, "
             f"{_n_agree(equal)} have none here."
         )
-    return text
+    return text + _counts_by_spread(pairs)
+
+
+def _counts_by_spread(pairs: Iterable[Order]) -> str:
+    """Return the numbers of pairs that differ by more than the paper's spread of runs, as text."""
+    known = [(order, order.spread) for order in pairs if order.spread is not None]
+    apart = [order for order, spread in known if abs(order.gap) > spread]
+    ordered, equal = (
+        sum(each.differs == differs for each, _ in known) for differs in (True, False)
+    )
+    if not known:
+        return ""
+    text = (
+        " Intervals over the games of one run leave out what another run would learn: if our runs "
+        f"spread about their mean as the paper's do, {sum(each.differs for each in apart)} of "
+        f"{ordered} pairs that its scores order differ significantly here, "
+        f"{_n_agree([each for each in apart if each.differs])} in its order"
+    )
+    others = sum(not each.differs for each in apart)
+    return text + (f", and {equal - others} of {equal} others do not." if equal else ".")
 
 
 def _n_agree(pairs: Sequence[Order]) -> int:
@@ -226,7 +273,7 @@ def _setup(experiment: Experiment, scale: Scale, rows: Sequence[Row]) -> str:
         f"± is the 95% interval over {over}; where the paper gives intervals "
         "they are over five runs, so the two cannot be compared. Our scores are taken after the "
         f"same share of the run as the published ones. {''.join(ends)}"
-        f"Self-play took {hours:.1f} core hours. "
+        f"Self-play of these rows took {hours:.1f} core hours. "
         f"Command: {_command(experiment, rows, scale, n_seeds)}."
     )
 
@@ -307,7 +354,7 @@ def _row_cells(
 def _equal_moves(experiment: Experiment, scale: Scale, curves: Curves) -> str:
     """Return the ends of runs next to the first run after as many moves; empty if moves are equal.
 
-    The first run is compared at its last evaluation with no more moves, or else at its first one.
+    The first run is compared at its evaluation with the nearest number of moves.
     """
     first = curves.get(experiment.runs[0].name, [])
     if scale.axis == "moves" or not first:
@@ -315,7 +362,7 @@ def _equal_moves(experiment: Experiment, scale: Scale, curves: Curves) -> str:
     body = []
     for run in experiment.runs[1:]:
         for point in curves.get(run.name, [])[-1:]:
-            near = ([each for each in first if each.moves <= point.moves] or first[:1])[-1]
+            near = min(first, key=lambda each: abs(each.moves - point.moves))
             cells = [run.name, short(point.moves), short(near.moves)]
             for measure in DEPTHS:
                 pair = point.scores.get(measure), near.scores.get(measure)
@@ -325,8 +372,8 @@ def _equal_moves(experiment: Experiment, scale: Scale, curves: Curves) -> str:
     for measure in DEPTHS:
         head += [measure, f"{measure}, {experiment.runs[0].name}"]
     return (
-        f"## After equal moves\n\n{experiment.runs[0].name.capitalize()} at its last evaluation "
-        f"with no more moves.\n\n{markdown(head, body)}\n\n"
+        f"## After equal moves\n\n{experiment.runs[0].name.capitalize()} at its evaluation "
+        f"with the nearest number of moves.\n\n{markdown(head, body)}\n\n"
     )
 
 
@@ -352,8 +399,8 @@ def _extrapolation(experiment: Experiment, scale: Scale, curves: Curves) -> str:
         "## At the paper's length\n\n"
         "What runs gained in their second half, and where this is significantly more than nothing "
         "the scores that they would have at the paper's length if each doubling gained as much. "
-        "Curves flatten, so less is expected. Intervals over games do not cover what another run "
-        "would learn."
+        "This is no forecast: the gains of a doubling may grow or shrink. Intervals over games do "
+        "not cover what another run would learn."
         f"\n\n{markdown(head, body)}\n"
     )
 

@@ -210,6 +210,12 @@ def test_orders_of_a_table_made_by_hand() -> None:
     assert report.counts(pairs).startswith("At the end, 3 of 5 pairs of runs")
     assert "1 of them differ significantly here, 1 in the" in report.counts(pairs)
     assert "Of 1 pairs without a significant difference in the paper, 0" in report.counts(pairs)
+    a_and_b = 1.96 * 5**0.5 / 2.776 * (2 * (10 * 0.1) ** 2) ** 0.5  # both spread by 1 point
+    assert pairs[0].spread == pytest.approx(a_and_b, rel=1e-3) and pairs[0].gap == 5
+    assert (
+        "1 of 2 pairs that its scores order differ significantly here, 1 in its order, and 0"
+        in (report.counts(pairs))
+    )
     mixed = {**ours, "b": Estimate(5, 1, runs=3)}  # no interval against one run's games
     pairs = list(report.orders_of_scores("greedy", 1, published, mixed))
     verdicts = {order.better: order.verdict() for order in pairs if order.worse == "b"}
@@ -263,9 +269,9 @@ def test_runs_of_equal_time_are_compared_at_equal_moves() -> None:
     }
     text = report._equal_moves(experiment, scale, curves)
     assert text.endswith("| 75 % search | 3e6 | 2e6 | 200 ± 10 | 300 ± 10 | - | - |\n\n")
-    curves["75 % search"].append(point(1, 1.9e7, 400))  # nearer to 2e7 moves, which are more
+    curves["75 % search"].append(point(1, 1.9e7, 400))  # nearer to 2e7 moves
     text = report._equal_moves(experiment, scale, curves)
-    assert text.endswith("| 75 % search | 1.9e7 | 1e7 | 400 ± 10 | 500 ± 10 | - | - |\n\n")
+    assert text.endswith("| 75 % search | 1.9e7 | 2e7 | 400 ± 10 | 700 ± 10 | - | - |\n\n")
     assert report._equal_moves(experiment, Scale("moves", 1e7), curves) == ""
 
 
