@@ -85,14 +85,15 @@ def simulations(folder: ExperimentFolder[Experiment], network: str) -> str:
     played = by_kind([row for row in every if row["settings"]["network"] == network])
     others = by_ply(folder, network)
     draw_simulations(folder, network, played, others)
-    published, body = folder.experiment.published, []
+    body = []
     for kind, group in played.items():
         for row in group:
             n = row["settings"]["simulations"]
-            theirs = published.simulations.get(n) if kind.startswith(PAPER) else None
-            body.append([f"{n:,} simulations", kind, *score_cells(row), number(theirs)])
+            theirs = published_score(folder, kind, n)
+            body.append([f"{n:,} simulations", kind, *score_cells(row), theirs])
     for ply, row in others.items():
-        body.append([ply, "", *score_cells(row), number(published.searches.get(ply))])
+        theirs = number(folder.experiment.published.searches.get(ply))
+        body.append([ply, "", *score_cells(row), theirs])
     head = ["", "", "mean score", "games", "µs of CPU a move", "published, CNN22"]
     return markdown(head, body)
 
@@ -159,18 +160,26 @@ def by_kind(played: list[Row]) -> dict[str, list[Row]]:
 
 
 def of_other_networks(folder: ExperimentFolder[Experiment]) -> str:
-    """Return the scores by simulations of networks that are not the experiment's, by their hash."""
-    known = folder.experiment.networks.values()
+    """Return the scores by simulations of networks that are not the experiment's."""
+    known, names = {*folder.experiment.networks.values()}, folder.experiment.other_networks
     every = {name(row): row for row in json_files.rows(folder.path / FILES["scores"])}
     played = [row for row in every.values() if row["group"] == "simulations"]
-    body = [
-        [row["network_sha256"], f"{row['settings']['simulations']:,}", kind, *score_cells(row)]
-        for kind, group in by_kind(played).items()
-        for row in group
-        if row["network_sha256"] not in known
-    ]
+    body: list[list[str]] = []
+    for kind, group in by_kind(played).items():
+        for row in group:
+            if (digits := row["network_sha256"]) not in known:
+                n = row["settings"]["simulations"]
+                network = names[digits] if digits in names else digits
+                theirs = published_score(folder, kind, n)
+                body.append([network, f"{n:,}", kind, *score_cells(row), theirs])
     head = ["network", "simulations", "", "mean score", "games", "µs of CPU a move"]
-    return markdown(head, body) if body else ""
+    return markdown([*head, "published, CNN22"], body) if body else ""
+
+
+def published_score(folder: ExperimentFolder[Experiment], kind: str, n: int) -> str:
+    """Return the published score of a number of simulations as text, empty if there is none."""
+    scores = folder.experiment.published.simulations if kind.startswith(PAPER) else {}
+    return number(scores.get(n))
 
 
 def by_settings(folder: ExperimentFolder[Experiment], measure: Measure, group: str) -> str:
@@ -375,13 +384,10 @@ def write(folder: ExperimentFolder[Experiment]) -> None:
     """
     folder.path.mkdir(parents=True, exist_ok=True)
     texts = published_texts(HERE, folder.path, ["text.md", "verdicts.md", "added.md"])
-    parts = ["# " + folder.experiment.title, *texts]
     players = player_sections(folder)
-    if players:
-        played = [
-            row for group in folder.experiment.scores for row in rows(folder, "scores", group)
-        ]
-        parts.append(took(played))
+    played = {name(row): row for row in json_files.rows(folder.path / FILES["scores"])}
+    time = [took(list(played.values()))] if players else []
+    parts = ["# " + folder.experiment.title, *texts[:1], *time, *texts[1:]]
     readings = (HERE / "readings.md").read_text(encoding="utf-8").rstrip()
     parts += [*players, *learner_sections(folder), readings]
     path = folder.path / "README.md"

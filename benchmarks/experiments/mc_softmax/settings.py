@@ -185,6 +185,8 @@ class Experiment:
     """Games that learners play by search at the end."""
     learners: dict[str, Learners]
     published: Published
+    other_networks: dict[str, str] = field(default_factory=dict)
+    """Names of other networks that games were played with, by the digits of their files."""
 
     def __post_init__(self) -> None:
         if missing := NETWORK_FILES.keys() - self.networks.keys():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -531,8 +532,10 @@ def test_scores_of_other_networks_are_listed_by_their_hash(tiny: Tiny) -> None:
     rows = json_files.rows(path)
     json_files.append(path, [{**rows[4], "network_sha256": "0123456789abcdef"}])
     assert report.of_other_networks(tiny.folder).split("\n")[2:] == [
-        "| 0123456789abcdef | 1 | the paper's settings: L-max, best | 100 ± 10 | 1000 | 200 |"
+        "| 0123456789abcdef | 1 | the paper's settings: L-max, best | 100 ± 10 | 1000 | 200 |  |"
     ]
+    named = replace(tiny.folder.experiment, other_networks={"0123456789abcdef": "another"})
+    assert "| another | 1 |" in report.of_other_networks(replace(tiny.folder, experiment=named))
 
 
 def test_other_players_are_listed_by_their_settings(tiny: Tiny) -> None:
