@@ -11,6 +11,7 @@ import contextlib
 import errno
 import os
 import re
+import secrets
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -57,7 +58,7 @@ def replace(path: str | Path, synced: bool = True) -> Iterator[IO[bytes]]:
     path = _target(path)
     temporary = _temporary(path)
     try:
-        with open(temporary, "wb") as file:
+        with open(temporary, "xb") as file:
             yield file
             if synced:
                 sync(file)
@@ -208,7 +209,7 @@ def sync_folder(path: Path) -> None:
 def remove_unfinished(paths: Iterable[Path]) -> None:
     """Remove those of the files that are temporary ones of processes that no longer run."""
     for path in list(paths):
-        match = re.fullmatch(r".+\.(\d{1,9})\.part", path.name)
+        match = re.fullmatch(r".+\.(\d{1,9})(?:\.[0-9a-f]{8})?\.part", path.name)
         if match and not _runs(int(match[1])):
             path.unlink(missing_ok=True)
 
@@ -245,5 +246,5 @@ def _target(path: str | Path) -> Path:
 
 
 def _temporary(path: Path) -> Path:
-    """Return the name under which a file is written before it is renamed."""
-    return path.with_name(f"{path.name}.{os.getpid()}.part")
+    """Return a name under which a file is written before it is renamed, another one each time."""
+    return path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}.part")

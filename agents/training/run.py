@@ -20,10 +20,10 @@ from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
-from afterstate.agents.config import NonNegative, checked
+from afterstate.agents.config import NonNegative, Whole, checked, read, settings
 from afterstate.agents.training.evaluation import Games
 from afterstate.agents.training.folder import RunFolder
-from afterstate.envs import durable_files, json_files
+from afterstate.envs import durable_files
 from afterstate.envs.messages import shown
 from afterstate.envs.signals import sigterm_raises, uninterrupted
 
@@ -251,6 +251,9 @@ class MoveLearner(Protocol):
     def learn(self, n_moves: float) -> Games:
         """Learn from about this many more moves, and return the games that ended meanwhile."""
 
+    def ended(self) -> Games:
+        """Return the games that have ended and were not returned yet, such as before Ctrl-C."""
+
     def save(self, path: str | Path) -> None:
         """Write the checkpoint to a file."""
 
@@ -264,6 +267,25 @@ class Progress(NamedTuple):
     moves_per_second: float  # in the last 40 reports
     mean_score: float  # of the last 1,000 games; nan if no game has ended
     rate_2048: float  # share of these games that reached 2048
+
+
+@settings
+class SavedGames:
+    """The last games of a run, as its file has them.
+
+    Raises:
+        ValueError: the lists have other lengths.
+    """
+
+    n_moves: Whole = 0
+    """Number of moves of the learner."""
+    scores: tuple[Whole, ...] = ()
+    max_tiles: tuple[Whole, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.scores) != len(self.max_tiles):
+            lengths = f"{len(self.scores)} and {len(self.max_tiles)} games"
+            raise ValueError(f"scores and max_tiles must be of the same games, got {lengths}")
 
 
 class MoveTraining:
@@ -302,7 +324,11 @@ class MoveTraining:
 
     def advance(self, amount: int) -> None:
         """Learn from about this many more moves."""
-        self._recent.append(self.learner.learn(amount))
+        try:
+            self._recent.append(self.learner.learn(amount))
+        except BaseException:
+            self._recent.append(self.learner.ended())
+            raise
         while sum(len(batch.scores) for batch in self._recent[1:]) >= N_RECENT:
             del self._recent[0]
         self._marks.append((self.learner.seconds, self.learner.n_moves))
@@ -332,10 +358,10 @@ class MoveTraining:
         """Return the last games of a file, if they were saved with the learner as it is now."""
         import numpy as np
 
-        saved = json_files.read(file) if file.exists() else {}
-        if saved.get("n_moves") != self.learner.n_moves:
+        saved = read(file, SavedGames) if file.exists() else SavedGames()
+        if saved.n_moves != self.learner.n_moves:
             return []
-        return [LastGames(*(np.array(saved[name], np.int64) for name in LastGames._fields))]
+        return [LastGames(*(np.array(each, np.int64) for each in (saved.scores, saved.max_tiles)))]
 
     def _speed(self) -> float:
         """Return the recent moves per second of play and learning; nan at first."""

@@ -19,6 +19,7 @@ HOSTS = {
     "ipsj.ixsq.nii.ac.jp",
     "keepachangelog.com",
     "pettingzoo.farama.org",
+    "pytorch.org",
     "raw.githubusercontent.com",
     "semver.org",
 }

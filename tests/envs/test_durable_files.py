@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -65,11 +66,25 @@ def test_a_full_pipe_is_an_error() -> None:
 
 
 def test_unfinished_files_are_removed_and_no_others(tmp_path: Path) -> None:
+    (tmp_path / "net.npz.999999999.0123abcd.part").touch()
     names = ["net.npz.123.part", "notes.part", "rows.jsonl", "a.part.txt"]
     for name in names:
         (tmp_path / name).touch()
     durable_files.remove_unfinished(tmp_path.iterdir())
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names[1:])
+
+
+def test_writers_of_one_file_at_the_same_time_leave_a_whole_one(tmp_path: Path) -> None:
+    path, sizes = tmp_path / "file", (100, 3_000_000)
+
+    def write(size: int) -> None:
+        for _ in range(20):
+            durable_files.write(path, b"x" * size, synced=False)
+            assert path.stat().st_size in sizes
+
+    with ThreadPoolExecutor() as pool:
+        assert list(pool.map(write, sizes)) == [None, None]
+    assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="processes cannot be asked for")

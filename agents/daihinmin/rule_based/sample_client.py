@@ -140,10 +140,13 @@ def _single(kept: Word, joker: bool, high: bool) -> int:
     return cell - 3
 
 
-@njit("int64(uint64, boolean, boolean)", cache=True)
-def _sample_lead(hand: Word, joker: bool, high: bool) -> int:
-    """Return the lead: the longest run, else the largest group, else a single card."""
-    for i in range(MAX_SIZE - 2):
+@njit("int64(uint64, boolean, boolean, boolean)", cache=True)
+def _sample_lead(hand: Word, joker: bool, high: bool, sequences: bool) -> int:
+    """Return the lead: the longest run, else the largest group, else a single card.
+
+    The competition's client always leads runs; where the rules have none, this one does not.
+    """
+    for i in range(MAX_SIZE - 2 if sequences else 0):
         if _run_starts(hand, MAX_SIZE - i, joker):
             return _run(hand, hand, MAX_SIZE - i, joker, high)
     for size in range(5, 1, -1):
@@ -225,7 +228,7 @@ def sample_play(view: Game) -> int:
     high = view.revolution != 0
     field = view.field
     if field == PASS:
-        return _sample_lead(hand, joker, high)
+        return _sample_lead(hand, joker, high, view.sequences != 0)
     rows = int(ROWS[field]) & 15 if view.lock else 15
     value, size = _order_value(view), int(SIZE[field])
     if size == 1:

@@ -171,6 +171,7 @@ class SearchValueLearner:
         self._n_errors = 0
         self._rng = np.uint64(draw_word(rng))
         self._diverged = False
+        self._ended: list[npt.NDArray[np.int64]] = []  # not returned yet, `[n, 3]` each
 
     def learn(self, n_moves: float) -> Games:
         """Play and learn at least `n_moves` moves, one in each game at a time.
@@ -182,16 +183,20 @@ class SearchValueLearner:
             Diverged: the values diverged.
         """
         start, end = time.monotonic(), self.n_moves + n_moves
-        ended = [np.empty((0, 3), np.int64)]
         try:
             while self.n_moves < end:
-                ended.append(self._move())
+                self._move()
         finally:
             self.seconds += time.monotonic() - start
+        return self.ended()
+
+    def ended(self) -> Games:
+        """Return the games that have ended and were not returned yet, such as before Ctrl-C."""
+        ended, self._ended = [np.empty((0, 3), np.int64), *self._ended], []
         return Games(*np.concatenate(ended).T)
 
-    def _move(self) -> npt.NDArray[np.int64]:
-        """Make a move in all games, and learn; return the games that ended, `[n, 3]`."""
+    def _move(self) -> None:
+        """Make a move in all games, and learn."""
         boards = batch.board_words(self._games, *self.size)
         try:
             trees, order = self._agent.grow(boards)
@@ -208,7 +213,7 @@ class SearchValueLearner:
                 self._learn(*self._root_targets(searched, rewards, values))
             else:
                 self._learn(*self._tree_targets(trees, order))
-            return self._step(actions, over, moves["after"])
+            self._ended.append(self._step(actions, over, moves["after"]))
 
     def _tree_targets(self, trees: Trees, order: BoardBatch) -> tuple[Words, Floats, Floats]:
         """Return the afterstates to learn, their targets and their current values, `[n]` each."""

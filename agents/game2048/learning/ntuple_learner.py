@@ -68,6 +68,7 @@ from afterstate.agents.training.evaluation import EVALUATION_SEED, summaries
 from afterstate.agents.training.run import Diverged, whole_moves
 from afterstate.envs.game2048.rules import check_words
 from afterstate.envs.messages import shown
+from afterstate.envs.signals import uninterrupted
 from afterstate.envs.words import Words, next_random, seed_word, whole
 
 if TYPE_CHECKING:
@@ -133,6 +134,7 @@ class NTupleLearner:
         )
         self._state = np.zeros((1, 6), np.uint64)
         self._state[0, RNG] = seed_word(seed)
+        self._ended: list[npt.NDArray[np.int64]] = []  # not returned yet: points, moves, exponent
         self.threads = threads
 
     @property
@@ -222,7 +224,7 @@ class NTupleLearner:
         rule, start = self._update_rule(), time.monotonic()
 
         def run(me: int) -> list[npt.NDArray[np.int64]]:
-            settings, batches = self._play_settings(), [np.empty((0, 3), np.int64)]
+            settings, batches = self._play_settings(), list[npt.NDArray[np.int64]]()
             path, search = self._paths[me], self._new_search()
             end = int(self._state[me, MOVES]) + share
             while (left := end - int(self._state[me, MOVES])) > 0:
@@ -235,10 +237,16 @@ class NTupleLearner:
             return batches
 
         try:
-            parts = [run(0)] if self.threads == 1 else in_threads(run, self.threads)
+            with uninterrupted():  # games that are learned from must also be returned
+                for batches in [run(0)] if self.threads == 1 else in_threads(run, self.threads):
+                    self._ended += batches
         finally:
             self.seconds += time.monotonic() - start
-        played = np.concatenate([batch for part in parts for batch in part])
+        return self.ended()
+
+    def ended(self) -> Games:
+        """Return the games that have ended and were not returned yet, such as before Ctrl-C."""
+        played, self._ended = np.concatenate([np.empty((0, 3), np.int64), *self._ended]), []
         return Games(played[:, 0], played[:, 1], 1 << played[:, 2])
 
     def start_from(

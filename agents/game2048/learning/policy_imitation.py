@@ -114,6 +114,10 @@ class PolicyLearner:
         finally:
             self.fitter.network.eval()
             self.seconds += time.monotonic() - start
+        return self.ended()
+
+    def ended(self) -> Games:
+        """Return no games, since none are played."""
         return Games(*(np.empty(0, np.int64) for _ in Games._fields))
 
     def _step(self) -> None:

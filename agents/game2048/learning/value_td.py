@@ -170,6 +170,7 @@ class ValueLearner:
         boards, jumped = self._new_games(settings.games)
         zeros = torch.zeros_like(boards)
         self._games = _GameBatch(boards, zeros, zeros, zeros, zeros, jumped)
+        self._ended: list[Tensor] = []  # games that were not returned yet, `[n, 3]` each
         self._segment: list[_Step] = []
         self._loss = torch.zeros((), device=self._device)
         self._n_steps = 0
@@ -186,13 +187,17 @@ class ValueLearner:
             The games that ended and had begun at the start.
         """
         start_time, end = time.monotonic(), self.n_moves + n_moves
-        ended = [self._games.scores.new_empty(0, 3)]
         try:
             while self.n_moves < end:
                 with uninterrupted():  # a move that is learned from must also be made
-                    ended.append(self._move())
+                    self._ended.append(self._move())
         finally:
             self.seconds += time.monotonic() - start_time
+        return self.ended()
+
+    def ended(self) -> Games:
+        """Return the games that have ended and were not returned yet, such as before Ctrl-C."""
+        ended, self._ended = [self._games.scores.new_empty(0, 3), *self._ended], []
         return Games(*torch.cat(ended).cpu().numpy().T)
 
     def _move(self) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import signal
@@ -25,7 +26,7 @@ from afterstate.agents.game2048.play import Games
 from afterstate.agents.game2048.values.ntuple import NTupleAgent, estimate
 from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.agents.training.evaluation import half_interval, of_student
-from afterstate.agents.training.run import Progress, train
+from afterstate.agents.training.run import MoveTraining, Progress, train
 from tests.support.training_runs import assert_same_learner, interrupt
 
 FORWARD = NTupleSettings(order="forward")
@@ -116,6 +117,10 @@ class AlternatingLearner:
         """Make 100 moves."""
         self.n_moves += 100
         self.seconds += self.n_moves % 300 == 0
+        return self.ended()
+
+    def ended(self) -> Games:
+        """Return no games."""
         return Games(*(np.empty(0, np.int64) for _ in range(3)))
 
     def save(self, path: str | Path) -> None:
@@ -326,6 +331,49 @@ def test_an_interrupted_learner_is_saved_and_learns_on_as_an_uninterrupted_one(
     whole = new(settings)
     train(whole, n_moves=resumed.n_moves)
     assert_same_learner(whole, resumed)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_games_that_end_before_an_interrupt_count_after_it(
+    tmp_path: Path, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learner, recent = new(threads=threads), tmp_path / "recent.json"
+    training = MoveTraining(learner, recent=recent)
+    training.advance(2_000)
+
+    def signalled(*arguments: Any) -> int:
+        os.kill(os.getpid(), signal.SIGINT)
+        return self_play(*arguments)
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(ntuple_learner, "self_play", signalled)
+        training.advance(2_000)
+    training.save()
+    saved = json.loads(recent.read_text())
+    assert len(saved["scores"]) == learner.n_games < 1_000 and learner.n_moves >= 4_000
+    resumed = MoveTraining(learner, recent=recent)
+    assert resumed.progress().mean_score == training.progress().mean_score > 0
+    assert not learner.ended().scores.size
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ("[]", "must be"),
+        ("5", "must be"),
+        ('{"n_moves": 9, "scores": [99999999999999999999], "max_tiles": [4]}', "scores.0 must be"),
+        ('{"n_moves": 9, "scores": ["a"], "max_tiles": [4]}', "scores.0 must be"),
+        ('{"n_moves": 9, "scores": 5, "max_tiles": [4]}', "scores must be"),
+        ('{"n_moves": 9, "scores": [1, 2], "max_tiles": [4]}', "the same games, got 2 and 1 games"),
+    ],
+)
+def test_a_damaged_file_of_the_last_games_is_named(
+    tmp_path: Path, wrong: str, message: str
+) -> None:
+    (recent := tmp_path / "recent.json").write_text(wrong)
+    with pytest.raises(ValueError, match=message) as caught:
+        MoveTraining(new(), recent=recent)
+    assert str(caught.value).startswith(str(recent))
 
 
 def test_an_interrupt_ends_training_without_a_file() -> None:

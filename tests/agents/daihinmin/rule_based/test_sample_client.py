@@ -221,6 +221,14 @@ def test_a_lone_joker_led_after_a_run_under_a_revolution_is_misread(
         assert sample_answer(game, "H5 D7 DK SA HA") == "D7"
 
 
+def test_no_run_is_led_where_the_rules_have_none() -> None:
+    game = laid(revolution=False)
+    assert sample_answer(game, "S3 S4 S5 D7 H7") == "S3 S4 S5"
+    game["sequences"] = 0
+    assert sample_answer(game, "S3 S4 S5 D7 H7") == "H7 D7"
+    assert sample_answer(game, "S3 S4 S5") == "S3"
+
+
 def test_a_led_joker_is_written_to_the_strongest_column() -> None:
     for revolution in (False, True):
         game = laid(revolution=revolution)

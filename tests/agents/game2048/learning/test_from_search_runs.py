@@ -121,7 +121,7 @@ def test_an_interrupted_move_is_completed(
 ) -> None:
     """Ctrl-C arrives before it learns, or before it makes the moves."""
     learner, other = (new(settings, learner={"games": 5, **own}) for _ in range(2))
-    learner.learn(60)
+    before = learner.learn(60).scores.tolist()
     owner: Any = learner.model if function == "fit" else learner
     original = getattr(owner, function)
 
@@ -132,7 +132,8 @@ def test_an_interrupted_move_is_completed(
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(owner, function, signalled)
         learner.learn(60)
-    other.learn(learner.n_moves)
+    ended = learner.ended().scores.tolist()
+    assert sorted(before + ended) == sorted(other.learn(learner.n_moves).scores.tolist())
     assert 60 < learner.n_moves == other.n_moves < 120
     assert state(learner) == state(other)
 

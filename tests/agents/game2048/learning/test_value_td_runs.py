@@ -112,6 +112,7 @@ def test_an_interrupted_move_is_completed(
         with pytest.raises(SystemExit):
             train(learner, 10_000, save_to=path)
     assert n_calls >= 60 and not learner.fitter.network.training
+    assert not learner.ended().scores.size  # those that ended before the signal were taken
     resumed.resume(path)
     whole.learn(resumed.n_moves)
     assert state(resumed) == state(whole)
