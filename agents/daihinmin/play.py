@@ -9,13 +9,13 @@ from afterstate import agents
 from afterstate.agents.config import did_you_mean
 from afterstate.envs.daihinmin.match import new_match, next_game
 from afterstate.envs.daihinmin.players import Player, check_player, returned
-from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, Options, give, is_legal, play
+from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, Rules, give, is_legal, play
 from afterstate.envs.daihinmin.views import view
 from afterstate.envs.messages import named, shown
 from afterstate.envs.options import is_factory
 from afterstate.envs.words import check_seed, whole
 
-GAMES_PER_CYCLE = Options().class_reset_every
+GAMES_PER_CYCLE = Rules().class_reset_every
 """Games from one reset of the classes to the next, 100."""
 
 _PREFIX = "daihinmin-"  # of the names that `agents.make` knows
@@ -92,7 +92,7 @@ class Counted:
 
 
 def play_match(
-    players: Sequence[Player], n_games: int, seed: int = 0, options: Options | None = None
+    players: Sequence[Player], n_games: int, seed: int = 0, rules: Rules | None = None
 ) -> Iterator[Game]:
     """Play a match.
 
@@ -100,14 +100,14 @@ def play_match(
         players: five players, in the order of their numbers.
         n_games: number of games.
         seed: determines deals, seats and drawn places.
-        options: the rules, by default the competition's.
+        rules: the rules, by default the competition's.
 
     Returns:
         An iterator over the match after each game. Every game overwrites the same record: copy it
         to keep it.
 
     Raises:
-        ValueError: not five players, or a wrong number of games, seed or option.
+        ValueError: not five players, or a wrong number of games, seed or rule.
     """
     if not isinstance(players, Sequence) or len(players) != N_PLAYERS:
         got = len(players) if isinstance(players, Sequence) else shown(players)
@@ -115,7 +115,7 @@ def play_match(
     for i, player in enumerate(players):
         with named(f"players[{i}]"):
             check_player(player)
-    return _games(players, _whole("n_games", n_games), new_match(seed, options))
+    return _games(players, _whole("n_games", n_games), new_match(seed, rules))
 
 
 def _whole(name: str, number: Any) -> int:

@@ -42,7 +42,7 @@ from afterstate.envs.daihinmin.rules import (
     Game,
     Games,
     GameType,
-    Options,
+    Rules,
     give,
     give_card,
     is_legal,
@@ -190,7 +190,7 @@ class raw_env(AECEnv):  # type: ignore[misc]
         observation: str = "dict",
         illegal: str = "pass",
         max_cycles: int | None = None,
-        rules: Options | None = None,
+        rules: Rules | None = None,
         render_mode: str | None = None,
     ) -> None:
         check_settings(games, exchange, reward, observation, illegal)

@@ -24,7 +24,7 @@ from afterstate.envs.daihinmin.rules import (
     N_PLAYERS,
     Game,
     GameType,
-    Options,
+    Rules,
     check_type,
     deal,
     draw,
@@ -41,18 +41,18 @@ daihinmin. (The points alone would be 4, 3, 2, 1, 0.) By the places of the games
 `agents.daihinmin.afterstates.class_values.TRANSITIONS` they are the same within 0.1."""
 
 
-def new_match(seed: Any = 0, options: Options | None = None) -> Game:
+def new_match(seed: Any = 0, rules: Rules | None = None) -> Game:
     """Return a match before its first game.
 
     Args:
         seed: an integer >= 0, of which the lowest 64 bits count. The shuffle of game n and all
             other chance in it depend on the seed and n alone; the deal begins at the daifugo.
-        options: the rules, by default the competition's.
+        rules: the rules, by default the competition's.
 
     Raises:
-        ValueError: a wrong seed or option.
+        ValueError: a wrong seed or rule.
     """
-    options = Options() if options is None else _checked(options)
+    rules = Rules() if rules is None else _checked(rules)
     number = whole(seed)
     if number is None or number < 0:
         raise ValueError(f"seed must be an integer >= 0, got {shown(seed)}")
@@ -61,41 +61,41 @@ def new_match(seed: Any = 0, options: Options | None = None) -> Game:
     match["viewer"] = match["turn"] = match["starter"] = match["classes"] = -1
     match["joker_column"] = 14
     match["seats"] = range(N_PLAYERS)
-    for name, value in options._asdict().items():
+    for name, value in rules._asdict().items():
         match[name] = int(value)
     return match
 
 
-def _checked(options: Any) -> Options:
-    """Return options of the rules, which may be a list of them all, as JSON has a record.
+def _checked(rules: Any) -> Rules:
+    """Return rules, which may be a list of them all, as JSON has a record.
 
     Raises:
         ValueError: they are none.
     """
-    if isinstance(options, list) and len(options) == len(Options._fields):
-        options = Options(*options)
-    if not isinstance(options, Options):
-        raise ValueError(f"rules must be an `Options` record, got {shown(options)}")
-    for name, value in zip(options._fields[:-3], options[:-3], strict=True):
+    if isinstance(rules, list) and len(rules) == len(Rules._fields):
+        rules = Rules(*rules)
+    if not isinstance(rules, Rules):
+        raise ValueError(f"rules must be a `Rules` record, got {shown(rules)}")
+    for name, value in zip(rules._fields[:-3], rules[:-3], strict=True):
         if not isinstance(value, (bool, np.bool_)) and whole(value) not in (0, 1):
             raise ValueError(f"{name} of rules must be True or False, got {shown(value)}")
-    numbers = [whole(n) for n in options[-3:]]
-    if any(n is None or not 0 <= n < 2**62 for n in numbers) or not 1 <= options.idle_limit <= 20:
+    numbers = [whole(n) for n in rules[-3:]]
+    if any(n is None or not 0 <= n < 2**62 for n in numbers) or not 1 <= rules.idle_limit <= 20:
         raise ValueError(
             "reseat_every and class_reset_every must be integers >= 0, and idle_limit in 1..20, "
-            f"got {shown(options)}"
+            f"got {shown(rules)}"
         )
-    return options
+    return rules
 
 
-def options_of(game: Game) -> Options:
+def rules_of(game: Game) -> Rules:
     """Return the rules of a game.
 
     Raises:
         ValueError: no record of a game.
     """
     game = check_type(game)
-    return Options(*(type(value)(game[name]) for name, value in Options()._asdict().items()))
+    return Rules(*(type(value)(game[name]) for name, value in Rules()._asdict().items()))
 
 
 @njit(void(GameType), cache=True)

@@ -53,8 +53,8 @@ MAX_ACTIONS = N_CARDS * 20
 """No game has more actions: after 20 passes in a row it ends."""
 
 
-class Options(NamedTuple):
-    """Options of the rules; the defaults are those of the competition."""
+class Rules(NamedTuple):
+    """The rules that can be changed; the defaults are those of the competition."""
 
     sequences: bool = True
     """Three or more cards of a suit in a row can be played."""
@@ -108,7 +108,7 @@ GAME = np.dtype(
         ("seed", "u8"),
         ("rng", "u8"),
         ("viewer", "i8"),  # in a view, the player who sees it; otherwise -1
-        *((option, "i8") for option in Options._fields),
+        *((rule, "i8") for rule in Rules._fields),
     ],
     align=True,
 )

@@ -16,7 +16,7 @@ from afterstate.envs.daihinmin.arguments import AGENTS, ILLEGAL, check_action, c
 from afterstate.envs.daihinmin.env import ILLEGAL_REWARD, observation_space, raw_env
 from afterstate.envs.daihinmin.observation import Planes
 from afterstate.envs.daihinmin.players import Player, RandomPlayer, actions_of, is_random, resolve
-from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, Options
+from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, Rules
 from afterstate.envs.messages import listed, shown
 from afterstate.envs.words import check_one_of, check_seed, draw_word, whole
 
@@ -84,7 +84,7 @@ class DaihinminEnv(gym.Env[Planes, np.int64]):
         exchange: str = "agent",
         reward: str = "points",
         illegal: str = "pass",
-        rules: Options | None = None,
+        rules: Rules | None = None,
         render_mode: str | None = None,
     ) -> None:
         check_seat(seat)

@@ -36,7 +36,7 @@ from afterstate.envs.daihinmin.rules import (
     N_PLAYERS,
     Games,
     GameType,
-    Options,
+    Rules,
     give,
     play,
 )
@@ -366,7 +366,7 @@ class DaihinminVectorEnv(VectorEnv[Planes, Numbers, npt.NDArray[Any]]):
         exchange: str = "agent",
         reward: str = "points",
         illegal: str = "pass",
-        rules: Options | None = None,
+        rules: Rules | None = None,
         render_mode: str | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         max_episode_steps: int | None = None,

@@ -16,7 +16,7 @@ from afterstate.envs.daihinmin import arguments, cards, match, observation, play
 from afterstate.envs.daihinmin import players as daihinmin_players
 from afterstate.envs.daihinmin import render as daihinmin_render
 from afterstate.envs.daihinmin.records import recording, validity
-from afterstate.envs.daihinmin.rules import Options
+from afterstate.envs.daihinmin.rules import Rules
 from afterstate.envs.game2048 import batch, games, render, rules
 
 WRONG: list[Any] = [
@@ -77,8 +77,8 @@ VALID: dict[Callable[..., Any], dict[str, Any]] = {
     plays.text: {"play": 60},
     plays.parse: {"text": "S3 H3"},
     plays.single: {"card": 3},
-    match.new_match: {"seed": 3, "options": Options()},
-    match.options_of: {"game": _GAME},
+    match.new_match: {"seed": 3, "rules": Rules()},
+    match.rules_of: {"game": _GAME},
     views.view: {"game": _GAME, "player": 1},
     views.determinise: {"view": _VIEW, "rng": _PIECES["rng"]},
     observation.view_planes: {"view": _VIEW},

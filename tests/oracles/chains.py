@@ -16,7 +16,7 @@ import numpy as np
 
 from afterstate.envs.daihinmin import plays
 from afterstate.envs.daihinmin.match import new_match, next_game
-from afterstate.envs.daihinmin.rules import Game, Options, draw_play, give, play
+from afterstate.envs.daihinmin.rules import Game, Rules, draw_play, give, play
 from tests.oracles import daihinmin as oracle
 
 Cards = frozenset[str]
@@ -266,10 +266,10 @@ def record_of(after: np.void) -> dict[str, object]:
 # Positions
 
 
-def in_games(seed: int, n_games: int, every: int, options: Options | None = None) -> Iterator[Game]:
+def in_games(seed: int, n_games: int, every: int, rules: Rules | None = None) -> Iterator[Game]:
     """Every so many-th turn of a random match. It is the game itself, which goes on."""
     rng, out = random.Random(seed), np.empty(plays.N_PLAYS, np.int64)
-    match = new_match(seed, options)
+    match = new_match(seed, rules)
     for _ in range(n_games):
         next_game(match)
         n = rng.randrange(every)
@@ -303,16 +303,16 @@ def _set(game: Game, hands: list[Cards], on_field: Cards, last: int, rng: random
     game["n_out"] = len(out)
 
 
-def ending(rng: random.Random, n_left: int, most: int, options: Options | None = None) -> Game:
+def ending(rng: random.Random, n_left: int, most: int, rules: Rules | None = None) -> Game:
     """A position with few cards left that the rules allow.
 
     Args:
         rng: draws it.
         n_left: how many players hold cards.
         most: how many cards they hold at most.
-        options: the rules.
+        rules: the rules.
     """
-    game = new_match(rng.getrandbits(64), options)
+    game = new_match(rng.getrandbits(64), rules)
     game["number"] = 1
     seats = rng.sample(range(5), 5)
     game["seats"] = seats
@@ -369,7 +369,7 @@ def position(
     last: int = 0,
     passed: str = "",
     unseen: str = "",
-    options: Options | None = None,
+    rules: Rules | None = None,
 ) -> Game:
     """A position with player 0 in turn, seats in the order of numbers; what is not told is played.
 
@@ -379,12 +379,12 @@ def position(
         last: who leads next if nobody plays.
         passed: the numbers of those who have passed.
         unseen: more cards that the others hold: they are added to the last hand.
-        options: the rules.
+        rules: the rules.
     """
     assert not unseen or len(hands) > 1
     held = [frozenset(hand.split()) for hand in hands] + [frozenset[str]()] * (5 - len(hands))
     held[len(hands) - 1] |= frozenset(unseen.split())
-    game = new_match(1, options)
+    game = new_match(1, rules)
     game["number"] = 1
     shape = oracle.analyze(field)
     assert shape is not None

@@ -71,7 +71,7 @@ _KINDS: dict[str, int] = dict(zip(RULE_PLAYERS, (SAMPLE, HEURISTIC, POLICY), str
 GamePlayer: TypeAlias = "nn.Module | str"
 
 
-class Rules(NamedTuple):
+class RulePlayers(NamedTuple):
     """Parameters of the players without networks, and their workspaces."""
 
     heuristic: Weights
@@ -83,8 +83,9 @@ class Rules(NamedTuple):
     plays: Numbers  # [N_PLAYS]
 
 
-RulesType = types.NamedTuple(
-    (WeightsType, float64[::1], float64, float64, WorkspaceType, GameType[::1], int64[::1]), Rules
+RulePlayersType = types.NamedTuple(
+    (WeightsType, float64[::1], float64, float64, WorkspaceType, GameType[::1], int64[::1]),
+    RulePlayers,
 )
 
 
@@ -94,47 +95,47 @@ def _is_drawn(game: Game, epsilon: float) -> bool:
     return bool(epsilon > 0 and draw(game, 1 << 30) < epsilon * (1 << 30))
 
 
-@njit(boolean(GameType, RulesType), cache=True)
-def _moves_at_random(game: Game, rules: Rules) -> bool:
+@njit(boolean(GameType, RulePlayersType), cache=True)
+def _moves_at_random(game: Game, others: RulePlayers) -> bool:
     """Return True if a player without a network shall make a random move, given a choice."""
-    if rules.epsilon == 0 or game.to_give > 0 or write_legal(game, rules.plays) == 0:
+    if others.epsilon == 0 or game.to_give > 0 or write_legal(game, others.plays) == 0:
         return False
-    return _is_drawn(game, rules.epsilon)
+    return _is_drawn(game, others.epsilon)
 
 
-@njit(void(GameType, int64, RulesType), cache=True)
-def _give(game: Game, kind: int, rules: Rules) -> None:
+@njit(void(GameType, int64, RulePlayersType), cache=True)
+def _give(game: Game, kind: int, others: RulePlayers) -> None:
     """Let the player in turn give cards without a network."""
     hand = game.hands[game.turn]
     if kind == SAMPLE:
         give(game, weakest(hand, game.to_give))
     elif kind == HEURISTIC:
-        write_view(game, game.turn, rules.views)
-        give(game, heuristic_gift(rules.views[0], rules.heuristic))
+        write_view(game, game.turn, others.views)
+        give(game, heuristic_gift(others.views[0], others.heuristic))
     elif kind == POLICY:
-        give(game, policy_gift(game, rules.policy, rules.temperature, rules.workspace))
+        give(game, policy_gift(game, others.policy, others.temperature, others.workspace))
     else:
         give(game, gift(hand, game.to_give))
 
 
-@njit(boolean(GameType, int64, RulesType), cache=True)
-def _move_without_net(game: Game, kind: int, rules: Rules) -> bool:
+@njit(boolean(GameType, int64, RulePlayersType), cache=True)
+def _move_without_net(game: Game, kind: int, others: RulePlayers) -> bool:
     """Let the player in turn move if it needs no network; return True if it did."""
     if game.to_give > 0:
         if kind == LEARNED_GIFTS:
             return False
-        _give(game, kind, rules)
+        _give(game, kind, others)
         return True
     if kind == POLICY:
-        play(game, policy_play(game, rules.policy, rules.temperature, rules.workspace))
+        play(game, policy_play(game, others.policy, others.temperature, others.workspace))
         return True
-    if write_legal(game, rules.plays) == 0:
+    if write_legal(game, others.plays) == 0:
         play(game, PASS)
         return True
     if kind > LEARNED_GIFTS:
-        write_view(game, game.turn, rules.views)
-        seen = rules.views[0]
-        play(game, sample_play(seen) if kind == SAMPLE else heuristic_play(seen, rules.heuristic))
+        write_view(game, game.turn, others.views)
+        seen = others.views[0]
+        play(game, sample_play(seen) if kind == SAMPLE else heuristic_play(seen, others.heuristic))
     return bool(kind > LEARNED_GIFTS)
 
 
@@ -202,12 +203,17 @@ def _next(table: Table, i: int) -> bool:
 
 @njit(
     types.UniTuple(int64, 2)(
-        TableType, int64, AfterstateType[::1], int64[::1], int64[::1], RulesType
+        TableType, int64, AfterstateType[::1], int64[::1], int64[::1], RulePlayersType
     ),
     cache=True,
 )
 def collect(
-    table: Table, first: int, out: Afterstates, starts: Numbers, matches: Numbers, rules: Rules
+    table: Table,
+    first: int,
+    out: Afterstates,
+    starts: Numbers,
+    matches: Numbers,
+    others: RulePlayers,
 ) -> tuple[int, int]:
     """Advance matches to their next decisions, and collect the afterstates.
 
@@ -218,7 +224,7 @@ def collect(
             `MAX_POSITIONS` places are left.
         starts: `[n + 1]`, the place in `out` where the afterstates of each decision begin.
         matches: `[n]`, the match of each decision.
-        rules: parameters of the players without networks.
+        others: parameters of the players without networks.
 
     Returns:
         The number of decisions, and the number of matches visited.
@@ -234,11 +240,11 @@ def collect(
                 is_running = _next(table, i)
                 continue
             kind = table.kinds[game.turn]
-            if kind > LEARNED_GIFTS and _moves_at_random(game, rules):
+            if kind > LEARNED_GIFTS and _moves_at_random(game, others):
                 table.randoms[i] = game.n_actions
-                play(game, draw_play(game, rules.plays))
+                play(game, draw_play(game, others.plays))
                 continue
-            if _move_without_net(game, kind, rules):
+            if _move_without_net(game, kind, others):
                 continue
             afters = _choices(game)
             forced = afters[0].play if _is_forced(afters) else won_duel(game)
@@ -309,12 +315,14 @@ def new_table(kinds: Sequence[int], n_games: int, n_matches: int, seed: int) -> 
     )
 
 
-def _rules(players: Sequence[GamePlayer], temperature: float, epsilon: float) -> Rules:
+def _rule_players(players: Sequence[GamePlayer], temperature: float, epsilon: float) -> RulePlayers:
     """Return the parameters of players without networks; the policy is read only if it plays."""
     weights = find_policy(None).weights.reshape(-1) if "policy" in players else np.empty(0)
     views, plays = np.empty(1, GAME), np.empty(N_PLAYS, np.int64)
     temperature = max(float(temperature), LEAST_TEMPERATURE)
-    return Rules(Weights(), weights, temperature, float(epsilon), new_workspace(), views, plays)
+    return RulePlayers(
+        Weights(), weights, temperature, float(epsilon), new_workspace(), views, plays
+    )
 
 
 def _check(
@@ -403,13 +411,13 @@ def play_games(
     n_matches = min(n_matches, n_games)
     table = new_table(kinds, n_games, n_matches, seed)
     afters = np.empty(64 * n_matches + 4_096 + MAX_POSITIONS, AFTERSTATE)
-    rules = _rules(players, temperature, epsilon)
+    others = _rule_players(players, temperature, epsilon)
     starts, matches = np.empty(n_matches + 1, np.int64), np.empty(n_matches, np.int64)
     nets = {player for player in players if isinstance(player, nn.Module)}
     seats = {net: np.array([player is net for player in players]) for net in nets}
     first = 0
     while table.n_finished[0] < n_games:
-        n, visited = collect(table, first, afters, starts, matches, rules)
+        n, visited = collect(table, first, afters, starts, matches, others)
         first = (first + visited) % n_matches
         origins = np.repeat(matches[:n], np.diff(starts[: n + 1]))
         evaluated = _evaluate(seats, table.games, afters, origins, points)

@@ -28,7 +28,7 @@ from afterstate.envs.daihinmin.records.recording import (
     lead_entry,
     play_and_record,
 )
-from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, Options, start
+from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, Rules, start
 from afterstate.envs.daihinmin.views import legal_plays
 from afterstate.envs.messages import shown
 
@@ -172,7 +172,7 @@ def _replay_exchange(game: Game, entry: Entry) -> Iterator[Mismatch]:
 
 def _resets_classes(entry: Entry) -> bool:
     """Return True if a game has no classes, by its number."""
-    return bool((entry["game"] - 1) % Options().class_reset_every == 0)
+    return bool((entry["game"] - 1) % Rules().class_reset_every == 0)
 
 
 def _chain(before: Entry, entry: Entry) -> Iterator[Mismatch]:
@@ -180,7 +180,7 @@ def _chain(before: Entry, entry: Entry) -> Iterator[Mismatch]:
     expected: Entry = {}
     if not _resets_classes(entry):
         expected["classes"] = [before["finish"].index(player) for player in range(N_PLAYERS)]
-    if (entry["game"] - 1) % Options().reseat_every:
+    if (entry["game"] - 1) % Rules().reseat_every:
         expected["seats"] = before["seats"]
     yield from _compare("", entry, expected)
 

@@ -26,7 +26,7 @@ from afterstate.envs.daihinmin.rules import (
     N_PLAYERS,
     Game,
     Games,
-    Options,
+    Rules,
     advance,
     as_record,
     check_type,
@@ -84,7 +84,7 @@ _LIMITS = {
     "class_reset_every": (0, 2**62),
     "idle_limit": (1, 20),
     **dict.fromkeys(("hands", "played", "given", "gift"), (0, DECK)),
-    **dict.fromkeys(Options._fields[:5], (0, 1)),
+    **dict.fromkeys(Rules._fields[:5], (0, 1)),
 }
 """The least and the largest value of each field but the random states."""
 

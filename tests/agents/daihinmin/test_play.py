@@ -12,7 +12,7 @@ from afterstate.agents.daihinmin.play import play_match, points_per_cycle
 from afterstate.agents.daihinmin.rule_based.players import HeuristicAgent, RandomAgent, SampleAgent
 from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.players import Player
-from afterstate.envs.daihinmin.rules import Game, Options
+from afterstate.envs.daihinmin.rules import Game, Rules
 from afterstate.envs.daihinmin.views import known_cards, legal_plays
 
 
@@ -95,9 +95,9 @@ def test_a_match_of_no_games_is_empty() -> None:
 
 
 def test_classes_are_the_places_of_the_game_before_until_a_reset() -> None:
-    options = Options(class_reset_every=3)
+    rules = Rules(class_reset_every=3)
     places = None
-    for match in play_match(table(), 7, seed=3, options=options):
+    for match in play_match(table(), 7, seed=3, rules=rules):
         if match["number"] % 3 == 1:
             assert match["classes"].tolist() == [-1] * 5
             assert not match["given"].any()
@@ -190,7 +190,7 @@ def test_a_wrong_gift_costs_the_strongest_cards() -> None:
 
 
 def test_options_set_the_rules() -> None:
-    for match in play_match(table(), 12, seed=7, options=Options(sequences=False)):
+    for match in play_match(table(), 12, seed=7, rules=Rules(sequences=False)):
         shown = match["actions"][: match["n_actions"]] % plays.N_PLAYS
         assert not (plays.KIND[shown] == plays.SEQUENCE).any()
 
@@ -205,7 +205,7 @@ def test_another_number_of_players_is_refused(n: int) -> None:
     "settings",
     [
         *({"seed": seed} for seed in (1.5, "x", None, -1)),
-        {"options": Options(idle_limit=0)},
+        {"rules": Rules(idle_limit=0)},
     ],
     ids=str,
 )

@@ -20,7 +20,7 @@ from afterstate.envs.daihinmin.match import CLASS_VALUES, new_match, next_game
 from afterstate.envs.daihinmin.observation import state_planes, view_mask, view_planes
 from afterstate.envs.daihinmin.rules import (
     N_PLAYERS,
-    Options,
+    Rules,
     give,
     give_card,
     play,
@@ -55,7 +55,7 @@ SETTINGS: list[dict[str, Any]] = [
     {"games": 2, "exchange": "auto", "reward": "zero_sum"},
     {"games": 2, "illegal": "terminate", "reward": "class_value"},
     {"max_cycles": 7},
-    {"games": 2, "rules": Options(reseat_every=1, sequences=False)},
+    {"games": 2, "rules": Rules(reseat_every=1, sequences=False)},
 ]
 by_settings = pytest.mark.parametrize("settings", SETTINGS, ids=str)
 
@@ -132,9 +132,9 @@ def test_environments_are_in_the_registry_of_pettingzoo() -> None:
     assert type(parallel) is daihinmin_v0.parallel_env and parallel.max_cycles == 3
 
 
-def kernel_match(seed: int, games: int, auto: bool, options: Options | None) -> list[Any]:
+def kernel_match(seed: int, games: int, auto: bool, rules: Rules | None) -> list[Any]:
     """Return turns and actions, points by game, and the end of a match played by the kernels."""
-    match, rng, history = new_match(seed, options), np.random.default_rng(seed), list[Any]()
+    match, rng, history = new_match(seed, rules), np.random.default_rng(seed), list[Any]()
     for _ in range(games):
         next_game(match)
         while match["to_give"] and auto:
@@ -155,10 +155,10 @@ def kernel_match(seed: int, games: int, auto: bool, options: Options | None) -> 
 
 
 @pytest.mark.parametrize("auto", [False, True])
-@pytest.mark.parametrize("options", [None, Options(reseat_every=1, class_reset_every=3)], ids=str)
-def test_a_match_equals_that_of_the_kernels(auto: bool, options: Options | None) -> None:
-    expected = kernel_match(7, 5, auto, options)
-    env = daihinmin_v0.env(games=5, exchange="auto" if auto else "agent", rules=options)
+@pytest.mark.parametrize("rules", [None, Rules(reseat_every=1, class_reset_every=3)], ids=str)
+def test_a_match_equals_that_of_the_kernels(auto: bool, rules: Rules | None) -> None:
+    expected = kernel_match(7, 5, auto, rules)
+    env = daihinmin_v0.env(games=5, exchange="auto" if auto else "agent", rules=rules)
     env.reset(seed=7)
     rng, history = np.random.default_rng(7), list[Any]()
     while not any(env.terminations.values()):
@@ -387,7 +387,7 @@ def test_methods_need_a_reset() -> None:
     "settings",
     [
         *({name: "none"} for name in ("exchange", "reward", "illegal", "render_mode")),
-        *({"games": 0}, {"games": 1.5}, {"rules": Options(idle_limit=0)}),
+        *({"games": 0}, {"games": 1.5}, {"rules": Rules(idle_limit=0)}),
         *({"observation": "words"}, {"max_cycles": 0}, {"max_cycles": "4"}),
     ],
 )

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from afterstate.envs.daihinmin import cards, plays
-from afterstate.envs.daihinmin.match import new_match, next_game, options_of
+from afterstate.envs.daihinmin.match import new_match, next_game, rules_of
 from afterstate.envs.daihinmin.records.validity import Status, check_turn, status
 from afterstate.envs.daihinmin.rules import (
     LAST_NUMBER,
     REFUSED,
     Game,
-    Options,
+    Rules,
     advance,
     give,
     give_card,
@@ -198,7 +198,7 @@ def play_both(rng: random.Random, game: Game, naive: oracle.Game) -> Counter[str
 def match_in_both(seed: int, rules: oracle.Rules, n_games: int) -> Counter[str]:
     """Play a match in both programs; return its events."""
     rng = random.Random(seed)
-    match = new_match(rng.getrandbits(64), Options(**asdict(rules)))
+    match = new_match(rng.getrandbits(64), Rules(**asdict(rules)))
     seen: Counter[str] = Counter()
     finished: list[int] = []
     points = [0] * 5
@@ -274,9 +274,9 @@ def test_many_random_matches_are_equal_in_both_programs(name: str) -> None:
         assert set(seen) >= EVENTS - NEVER.get(name, set()) - rare
 
 
-def play_match(seed: int, n_games: int, options: Options | None = None) -> list[Game]:
+def play_match(seed: int, n_games: int, rules: Rules | None = None) -> list[Game]:
     """Return the games of a random match after their deals, and the last one at its end."""
-    match = new_match(seed, options)
+    match = new_match(seed, rules)
     out = np.empty(plays.N_PLAYS, np.int64)
     games = []
     for _ in range(n_games):
@@ -357,7 +357,7 @@ def test_seats_are_drawn_every_third_game_or_by_the_option(every: int, drawn: li
     changed: Counter[int] = Counter()
     for seed in range(100):
         seats = [0, 1, 2, 3, 4]
-        for game in play_match(seed, 15, Options(reseat_every=every))[:15]:
+        for game in play_match(seed, 15, Rules(reseat_every=every))[:15]:
             changed[int(game["number"])] += game["seats"].tolist() != seats
             seats = game["seats"].tolist()
     # The same seats are drawn again once in 120 times: 10 times in 100 are out of the question.
@@ -388,17 +388,17 @@ def test_the_largest_number_of_a_game_is_not_exceeded() -> None:
         game["turn"] = -1
 
 
-def test_options_of_a_match_can_be_read() -> None:
-    for options in (Options(), *(Options(**asdict(rules)) for rules in RULES.values())):
-        match = new_match(1, options)
-        result = options_of(match)
-        assert result == options
+def test_rules_of_a_match_can_be_read() -> None:
+    for rules in (Rules(), *(Rules(**asdict(each)) for each in RULES.values())):
+        match = new_match(1, rules)
+        result = rules_of(match)
+        assert result == rules
         assert [type(value) for value in result] == [bool] * 5 + [int] * 3
         next_game(match)
-        assert options_of(match) == options
-    assert options_of(new_match()) == Options()
-    of_json: Any = json.loads(json.dumps(Options(locks=False, reseat_every=0)))
-    assert options_of(new_match(1, of_json)) == Options(locks=False, reseat_every=0)
+        assert rules_of(match) == rules
+    assert rules_of(new_match()) == Rules()
+    of_json: Any = json.loads(json.dumps(Rules(locks=False, reseat_every=0)))
+    assert rules_of(new_match(1, of_json)) == Rules(locks=False, reseat_every=0)
 
 
 @pytest.mark.parametrize("seed", [1.0, "1", None, True, [1], np.float64(2)])
@@ -408,23 +408,23 @@ def test_wrong_seeds_raise_errors(seed: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "options",
+    "rules",
     [
-        *(Options(idle_limit=n) for n in (0, 21, -1, 2.5)),  # type: ignore[arg-type]
-        *(Options(reseat_every=-1), Options(class_reset_every=-3), {}, 5, (True,) * 8),
+        *(Rules(idle_limit=n) for n in (0, 21, -1, 2.5)),  # type: ignore[arg-type]
+        *(Rules(reseat_every=-1), Rules(class_reset_every=-3), {}, 5, (True,) * 8),
     ],
 )
-def test_wrong_options_raise_errors(options: Any) -> None:
-    with pytest.raises(ValueError, match="Options"):
-        new_match(1, options)
+def test_wrong_rules_raise_errors(rules: Any) -> None:
+    with pytest.raises(ValueError, match="Rules"):
+        new_match(1, rules)
 
 
 @pytest.mark.parametrize("wrong", ["no", None, 5, 2, -1, 1.0])
 def test_a_rule_is_used_or_not(wrong: Any) -> None:
     with pytest.raises(ValueError, match="locks of rules must be True or False, got "):
-        new_match(1, Options(locks=wrong))
+        new_match(1, Rules(locks=wrong))
     for right in (0, np.False_):
-        assert options_of(new_match(1, Options(locks=right))) == Options(locks=False)  # type: ignore[arg-type]
+        assert rules_of(new_match(1, Rules(locks=right))) == Rules(locks=False)  # type: ignore[arg-type]
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from afterstate.envs.daihinmin.observation import (
 from afterstate.envs.daihinmin.rules import (
     N_PLAYERS,
     Game,
-    Options,
+    Rules,
     draw_play,
     give_card,
     partner,
@@ -38,9 +38,9 @@ def bits(word: Any) -> set[int]:
     return {card for card in range(53) if int(word) >> card & 1}
 
 
-def positions(seed: int, games: int, options: Options | None = None) -> Iterator[Game]:
+def positions(seed: int, games: int, rules: Rules | None = None) -> Iterator[Game]:
     """Yield every position of a random match, gifts one card at a time, and the ends of games."""
-    match, rng = new_match(seed, options), np.random.default_rng(seed)
+    match, rng = new_match(seed, rules), np.random.default_rng(seed)
     out = np.empty(plays.N_PLAYS, np.int64)
     for _ in range(games):
         next_game(match)
@@ -165,11 +165,11 @@ def test_channels_have_the_numbers_of_the_documentation() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [None, Options(class_reset_every=0), Options(class_reset_every=2)], ids=str
+    "rules", [None, Rules(class_reset_every=0), Rules(class_reset_every=2)], ids=str
 )
-def test_observations_and_states_equal_slow_versions(options: Options | None) -> None:
+def test_observations_and_states_equal_slow_versions(rules: Rules | None) -> None:
     used: set[str] = set()
-    for number, game in enumerate(positions(seed=1, games=2, options=options)):
+    for number, game in enumerate(positions(seed=1, games=2, rules=rules)):
         for viewer in {number % N_PLAYERS, max(int(game["turn"]), 0)}:
             planes = view_planes(view(game, viewer))
             assert planes.shape == (116, 15) and planes.dtype == np.int8

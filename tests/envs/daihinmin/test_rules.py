@@ -10,7 +10,7 @@ from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.rules import (
     ACCEPTED,
     REFUSED,
-    Options,
+    Rules,
     is_legal,
     play,
     submit,
@@ -206,7 +206,7 @@ def test_a_lone_joker_takes_part_in_no_lock() -> None:
 
 
 def test_without_locks_suits_are_free() -> None:
-    game = table("S4 H9", "S5 H9", "H7", options=Options(locks=False))
+    game = table("S4 H9", "S5 H9", "H7", rules=Rules(locks=False))
     run(game, "0 S4", "1 S5")
     assert not game["lock"]
     assert legal(game) == {"H7"}
@@ -238,7 +238,7 @@ def test_four_of_a_rank_or_five_in_a_row_make_a_revolution(play_: str, turns: bo
     game["revolution"] = 1
     run(game, f"0 {play_}")
     assert game["revolution"] == (not turns)  # and back
-    game = table(hand, options=Options(revolutions=False))
+    game = table(hand, rules=Rules(revolutions=False))
     run(game, f"0 {play_}")
     assert not game["revolution"]
 
@@ -281,7 +281,7 @@ def test_an_8_cuts_the_trick(play_: str, cuts: bool) -> None:
     run(game, f"0 {play_}")
     assert game["turn"] == (0 if cuts else 1)
     assert on_field(game) == ("pass" if cuts else play_)
-    game = table(hand, options=Options(eight_cuts=False))
+    game = table(hand, rules=Rules(eight_cuts=False))
     run(game, f"0 {play_}")
     assert game["turn"] == 1
     assert on_field(game) == play_
@@ -444,7 +444,7 @@ def test_an_accepted_play_resets_the_count_of_passes() -> None:
 
 @pytest.mark.parametrize("limit", [1, 7, 20])
 def test_the_number_of_passes_is_an_option(limit: int) -> None:
-    game = table(options=Options(idle_limit=limit))
+    game = table(rules=Rules(idle_limit=limit))
     for _ in range(limit - 1):
         play(game, plays.PASS)
     assert game["turn"] >= 0
@@ -457,7 +457,7 @@ def test_drawn_places_are_uniform() -> None:
 
     It exceeds 72 once in a million times; the draws are seeded.
     """
-    game = table("S4 C9", "", FULL, FULL, FULL, options=Options(idle_limit=1))
+    game = table("S4 C9", "", FULL, FULL, FULL, rules=Rules(idle_limit=1))
     game["places"][1], game["n_out"] = 0, 1
     counts: Counter[tuple[int, ...]] = Counter()
     for seed in range(12_000):

@@ -12,7 +12,7 @@ from afterstate.envs.daihinmin.match import new_match
 from afterstate.envs.daihinmin.rules import (
     MAX_ACTIONS,
     Game,
-    Options,
+    Rules,
     deal,
     draw,
     draw_play,
@@ -28,9 +28,9 @@ from afterstate.envs.daihinmin.rules import (
 from tests.support.daihinmin.positions import hands, on_field, table
 
 
-def exchange(*hands_: str, classes: str = "01234", options: Options | None = None) -> Game:
+def exchange(*hands_: str, classes: str = "01234", rules: Rules | None = None) -> Game:
     """Return a game with these hands, after the gifts of the poor."""
-    game = table(*hands_, options=options)
+    game = table(*hands_, rules=rules)
     game["classes"] = [int(rank) for rank in classes]
     start(game)
     return game
@@ -121,7 +121,7 @@ def test_heimin_and_players_without_classes_exchange_no_cards() -> None:
     start(game)
     assert [partner(game, player) for player in range(5)] == [-1] * 5
     assert (game["turn"], game["to_give"], game["starter"]) == (2, 0, 2)
-    game = exchange(*RICH_AND_POOR, options=Options(exchanges=False))
+    game = exchange(*RICH_AND_POOR, rules=Rules(exchanges=False))
     assert [partner(game, player) for player in range(5)] == [-1] * 5
     assert (game["turn"], game["to_give"], game["starter"]) == (2, 0, 2)
     assert game["given"].tolist() == [0] * 5

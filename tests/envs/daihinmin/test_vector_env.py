@@ -25,7 +25,7 @@ from afterstate.agents.daihinmin.rule_based.players import HeuristicAgent
 from afterstate.envs.daihinmin import cards, render
 from afterstate.envs.daihinmin.players import MOVE, CompiledPlayer
 from afterstate.envs.daihinmin.plays import PASS
-from afterstate.envs.daihinmin.rules import Game, Options
+from afterstate.envs.daihinmin.rules import Game, Rules
 from afterstate.envs.daihinmin.seat_env import DaihinminEnv
 from afterstate.envs.daihinmin.vector_env import DaihinminVectorEnv
 from tests.support.env_checks import (
@@ -38,7 +38,7 @@ from tests.support.env_checks import (
     masked,
 )
 
-ONE_PASS = Options(idle_limit=1)  # games end early, some before our first turn
+ONE_PASS = Rules(idle_limit=1)  # games end early, some before our first turn
 MIXED = ["sample", None, "heuristic", "random"]
 OTHER_WEIGHTS = HeuristicAgent(Weights(keep=0.1, joker=3.0, danger=0.0))
 
@@ -53,7 +53,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "one pass, match": {"rules": ONE_PASS, "games": 4, "reward": "class_value"},
     "one pass, terminate": {"rules": ONE_PASS, "games": 4, "illegal": "terminate"},
     "two passes": {
-        "rules": Options(idle_limit=2, class_reset_every=2, reseat_every=1, sequences=False),
+        "rules": Rules(idle_limit=2, class_reset_every=2, reseat_every=1, sequences=False),
         "games": 5,
         "opponents": "sample",
     },

@@ -9,7 +9,7 @@ from afterstate.envs.daihinmin.match import new_match
 from afterstate.envs.daihinmin.rules import (
     N_PLAYERS,
     Game,
-    Options,
+    Rules,
     play,
     write_legal,
 )
@@ -18,9 +18,9 @@ FULL = "C4 C5 C6 C7"
 """The hand of players who only pass."""
 
 
-def table(*hands: str, seats: str = "01234", options: Options | None = None) -> Game:
+def table(*hands: str, seats: str = "01234", rules: Rules | None = None) -> Game:
     """Return a game with these hands by player; player 0 leads, and the others hold `FULL`."""
-    game = new_match(1, options)
+    game = new_match(1, rules)
     game["number"] = 1
     game["places"] = -1
     game["seats"] = [int(player) for player in seats]

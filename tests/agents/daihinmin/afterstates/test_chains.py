@@ -16,22 +16,22 @@ from afterstate.agents.daihinmin.afterstates.chains import (
     search,
 )
 from afterstate.envs.daihinmin import cards, plays
-from afterstate.envs.daihinmin.rules import Game, Options, play, write_legal
+from afterstate.envs.daihinmin.rules import Game, Rules, play, write_legal
 from afterstate.envs.daihinmin.views import determinise, view
 from tests.oracles import chains as oracle
 from tests.oracles.chains import FINISHED, Node, Seen, position
 
 RULES = {
-    "all": Options(),
-    "no 8 cuts": Options(eight_cuts=False),
-    "no locks": Options(locks=False),
-    "no revolutions": Options(revolutions=False),
-    "no sequences": Options(sequences=False),
-    "no exchanges": Options(exchanges=False),
-    "seven passes": Options(idle_limit=7),
-    "six passes": Options(idle_limit=6),
-    "two passes": Options(idle_limit=2),
-    "one pass": Options(idle_limit=1),
+    "all": Rules(),
+    "no 8 cuts": Rules(eight_cuts=False),
+    "no locks": Rules(locks=False),
+    "no revolutions": Rules(revolutions=False),
+    "no sequences": Rules(sequences=False),
+    "no exchanges": Rules(exchanges=False),
+    "seven passes": Rules(idle_limit=7),
+    "six passes": Rules(idle_limit=6),
+    "two passes": Rules(idle_limit=2),
+    "one pass": Rules(idle_limit=1),
 }
 
 
@@ -186,8 +186,8 @@ def test_a_play_with_an_8_or_a_joker_in_its_place_ends_the_trick(text: str, cond
 
 
 def test_without_8_cuts_an_8_can_be_answered() -> None:
-    options = Options(eight_cuts=False)
-    assert condition_after(position("S8 D8 C4", *STRONG, options=options), "S8") == 0
+    rules = Rules(eight_cuts=False)
+    assert condition_after(position("S8 D8 C4", *STRONG, rules=rules), "S8") == 0
 
 
 def test_the_example_of_two_8s_and_a_3_is_one_action() -> None:
@@ -255,7 +255,7 @@ def test_a_lock_leaves_fewer_answers() -> None:
         *("HQ DQ C4", *others("SA SK DK S4 D4 S5 D5 S6")),
         field="HJ",
         last=4,
-        options=Options(locks=False),
+        rules=Rules(locks=False),
     )
     assert condition_after(free, "HQ") == 0
 
@@ -265,7 +265,7 @@ def test_a_revolution_is_in_force_for_those_who_answer_it() -> None:
     held = others("SA HA DA CA SK HK DK CK S9 H9 D9 C9 ST HT DT CT")
     hand, fours = "S4 H4 D4 C4 CQ DJ", "S4 H4 D4 C4"
     assert condition_after(position(hand, *held), fours) == 3
-    assert condition_after(position(hand, *held, options=Options(revolutions=False)), fours) == 0
+    assert condition_after(position(hand, *held, rules=Rules(revolutions=False)), fours) == 0
 
 
 FOURS = "H4 D4 C4 S4 C5 H6 D7"
@@ -346,9 +346,9 @@ def test_at_the_limit_of_passes_the_game_ends_before_a_pass_brings_the_lead() ->
 
 
 def test_the_turn_returns_after_all_others_have_passed_at_any_limit_of_passes() -> None:
-    options = Options(idle_limit=1)
+    rules = Rules(idle_limit=1)
     game = position(
-        "SK C4 D5 H6", "S2", "H2", "D2", "C2", field="SQ", last=0, passed="1234", options=options
+        "SK C4 D5 H6", "S2", "H2", "D2", "C2", field="SQ", last=0, passed="1234", rules=rules
     )
     assert condition_after(game, "SK") == 3
     assert chain(game, "SK", "pass") == (3, 0)  # which ends the game

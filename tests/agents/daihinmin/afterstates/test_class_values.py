@@ -11,7 +11,7 @@ from afterstate.agents.daihinmin.afterstates.class_values import (
     games_left,
 )
 from afterstate.envs.daihinmin.match import CLASS_VALUES, new_match, next_game
-from afterstate.envs.daihinmin.rules import Options
+from afterstate.envs.daihinmin.rules import Rules
 
 
 def test_in_the_last_game_only_points_count() -> None:
@@ -52,13 +52,13 @@ def test_the_default_values_converge_near_the_champions() -> None:
     [(1, 100, HORIZON), (100, 100, 0), (99, 100, 1), (101, 100, HORIZON), (7, 5, 3), (50, 0, 32)],
 )
 def test_games_until_the_reset(number: int, every: int, left: int) -> None:
-    match = new_match(1, Options(class_reset_every=every))
+    match = new_match(1, Rules(class_reset_every=every))
     match["number"] = number
     assert games_left(match) == left
 
 
 def test_without_exchanges_no_games_count() -> None:
-    match = new_match(1, Options(exchanges=False))
+    match = new_match(1, Rules(exchanges=False))
     next_game(match)
     assert games_left(match) == 0
 

@@ -18,19 +18,19 @@ from afterstate.agents.daihinmin.afterstates.endgame import (
     mate,
 )
 from afterstate.envs.daihinmin import plays
-from afterstate.envs.daihinmin.rules import Game, Options, play, write_legal
+from afterstate.envs.daihinmin.rules import Game, Rules, play, write_legal
 from afterstate.envs.daihinmin.views import determinise, view
 from tests.oracles import chains as oracle
 from tests.oracles.chains import FINISHED, position
 
 RULES = {
-    "all": Options(idle_limit=9),
-    "no 8 cuts": Options(eight_cuts=False, idle_limit=9),
-    "no locks": Options(locks=False, idle_limit=9),
-    "no revolutions": Options(revolutions=False, idle_limit=9),
-    "no sequences": Options(sequences=False, idle_limit=9),
+    "all": Rules(idle_limit=9),
+    "no 8 cuts": Rules(eight_cuts=False, idle_limit=9),
+    "no locks": Rules(locks=False, idle_limit=9),
+    "no revolutions": Rules(revolutions=False, idle_limit=9),
+    "no sequences": Rules(sequences=False, idle_limit=9),
 }
-"""Options with a low limit of passes, since the recursion tries all passes."""
+"""Rules with a low limit of passes, since the recursion tries all passes."""
 
 
 # The last two
@@ -181,7 +181,7 @@ def test_it_is_unknown_where_places_may_be_drawn() -> None:
 def test_near_the_limit_of_passes_no_result_is_wrong() -> None:
     rng, n = random.Random(4), 0
     for _ in range(150):
-        game = oracle.ending(rng, 2, 3, Options(idle_limit=6))
+        game = oracle.ending(rng, 2, 3, Rules(idle_limit=6))
         game["idle"] = rng.randrange(max(int(game["idle"]), 1), 6)
         me = int(game["turn"])
         rival = next(player for player in range(5) if player != me and game["left"][player])
@@ -216,7 +216,7 @@ def goes_out_by_force(game: Game, seen_: Game, generator: np.random.Generator) -
 def test_a_mate_wins_for_all_hidden_cards(most: int) -> None:
     rng, generator, n = random.Random(5), np.random.default_rng(5), 0
     for _ in range(200):
-        game = oracle.ending(rng, rng.randint(2, 5), most, Options(idle_limit=rng.choice([6, 20])))
+        game = oracle.ending(rng, rng.randint(2, 5), most, Rules(idle_limit=rng.choice([6, 20])))
         seen_ = view(game, int(game["turn"]))
         if mate(seen_) >= 0:
             n += 1
@@ -239,8 +239,8 @@ def test_mates_in_whole_games_win_for_all_hidden_cards() -> None:
 def test_a_mate_exists_exactly_if_an_action_empties_the_hand(rules: str) -> None:
     rng, counts = random.Random(7), Counter[bool]()
     for _ in range(150):
-        options = RULES.get(rules, Options(idle_limit=1))
-        game = oracle.ending(rng, rng.randint(2, 5), 6, options)
+        some = RULES.get(rules, Rules(idle_limit=1))
+        game = oracle.ending(rng, rng.randint(2, 5), 6, some)
         ends = oracle.ends(oracle.seen(game))
         move = mate(view(game, int(game["turn"])))
         assert (move >= 0) == (FINISHED in ends), oracle.seen(game)

@@ -11,7 +11,7 @@ import pytest
 from afterstate.agents.daihinmin.afterstates.exchange import gift, gift_afterstates, in_sequences
 from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.match import new_match, next_game
-from afterstate.envs.daihinmin.rules import Game, Options, give
+from afterstate.envs.daihinmin.rules import Game, Rules, give
 from afterstate.envs.daihinmin.views import view
 from tests.oracles import chains as oracle
 from tests.oracles.daihinmin import PACK, RANKS, SUITS
@@ -129,10 +129,10 @@ def test_gifts_of_random_hands_are_those_of_the_rule(n: int) -> None:
 # All gifts
 
 
-def exchanges(seed: int, n_games: int, options: Options | None = None) -> Iterator[Game]:
+def exchanges(seed: int, n_games: int, rules: Rules | None = None) -> Iterator[Game]:
     """Yield games in which a player must give."""
     rng = random.Random(seed)
-    match = new_match(seed, options)
+    match = new_match(seed, rules)
     match["places"] = rng.sample(range(5), 5)
     for _ in range(n_games):
         match["number"] = 1  # so that there are classes

@@ -24,7 +24,7 @@ from afterstate.agents.daihinmin.rule_based.heuristic import (
 from afterstate.agents.daihinmin.rule_based.players import HeuristicAgent, RandomAgent, SampleAgent
 from afterstate.envs.daihinmin import cards, players, plays, rules
 from afterstate.envs.daihinmin.match import new_match, next_game
-from afterstate.envs.daihinmin.rules import Game, Options
+from afterstate.envs.daihinmin.rules import Game, Rules
 from afterstate.envs.daihinmin.views import all_played, legal_plays, view
 from tests.oracles import sample_client as oracle
 from tests.support.daihinmin.hands import NAMES, TEXTS, dealt_to, on_field
@@ -183,7 +183,7 @@ def test_a_certain_win_stays_certain_on_the_own_cards(field: str) -> None:
 @pytest.mark.slow
 def test_certain_wins_of_random_games_are_played_out() -> None:
     rng, agent, certain = random.Random(6), HeuristicAgent(), 0
-    match = new_match(6, Options(class_reset_every=1))
+    match = new_match(6, Rules(class_reset_every=1))
     for _ in range(1_250):
         next_game(match)
         while match["turn"] >= 0 and match["left"][0]:

@@ -18,7 +18,7 @@ from afterstate.agents.daihinmin.rule_based.sample_client import sample_play
 from afterstate.envs.daihinmin import cards, plays, rules
 from afterstate.envs.daihinmin.match import new_match, next_game
 from afterstate.envs.daihinmin.records.replay import dealt, read, submission
-from afterstate.envs.daihinmin.rules import Game, Options
+from afterstate.envs.daihinmin.rules import Game, Rules
 from afterstate.envs.daihinmin.views import legal_plays, view
 from tests.oracles import sample_client as oracle
 from tests.support.daihinmin.hands import NAMES, TEXTS
@@ -316,7 +316,7 @@ def positions(seed: int) -> Iterator[tuple[Game, oracle.Question]]:
     asked, and some again with another hand and perhaps a lock.
     """
     rng = random.Random(seed)
-    game = new_match(seed, Options(class_reset_every=1))
+    game = new_match(seed, Rules(class_reset_every=1))
     mark = oldrev = False
     while True:
         next_game(game)

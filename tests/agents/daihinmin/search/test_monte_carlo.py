@@ -33,7 +33,7 @@ from afterstate.agents.daihinmin.values.softmax_policy import (
 from afterstate.envs.daihinmin import cards, plays, rules
 from afterstate.envs.daihinmin.match import new_match, next_game
 from afterstate.envs.daihinmin.players import Player
-from afterstate.envs.daihinmin.rules import GAME, Game, Options
+from afterstate.envs.daihinmin.rules import GAME, Game, Rules
 from afterstate.envs.daihinmin.views import determinise, view
 
 
@@ -61,9 +61,9 @@ def exchange_view(class_: int, seed: int = 4) -> Game:
     return view(match, int(match["turn"]))
 
 
-def positions(n_games: int, options: Options | None = None, seed: int = 1) -> list[Game]:
+def positions(n_games: int, variant: Rules | None = None, seed: int = 1) -> list[Game]:
     """Return the views of the players in turn in games of the policy, with their exchanges."""
-    views, match = [], new_match(seed, options)
+    views, match = [], new_match(seed, variant)
     agent = PolicyAgent(temperature=1.0, seed=seed)
     for _ in range(n_games):
         next_game(match)
@@ -231,17 +231,17 @@ def test_a_single_option_is_played_without_a_search() -> None:
 
 
 @pytest.mark.parametrize(
-    "options",
+    "variant",
     [
-        Options(exchanges=False),
-        Options(sequences=False, locks=False),
-        Options(revolutions=False, eight_cuts=False, class_reset_every=0),
-        Options(reseat_every=0, class_reset_every=2, idle_limit=1),
+        Rules(exchanges=False),
+        Rules(sequences=False, locks=False),
+        Rules(revolutions=False, eight_cuts=False, class_reset_every=0),
+        Rules(reseat_every=0, class_reset_every=2, idle_limit=1),
     ],
 )
-def test_choices_are_legal_under_all_options(options: Options) -> None:
+def test_choices_are_legal_under_all_rules(variant: Rules) -> None:
     agent = MonteCarloAgent(20, seed=1)
-    for seen in positions(4, options):
+    for seen in positions(4, variant):
         if n := int(seen["to_give"]):
             gift = agent.give(seen, n)
             assert cards.count(gift) == n

@@ -14,7 +14,7 @@ from afterstate.agents.daihinmin.afterstates.symmetry import N_SYMMETRIES, permu
 from afterstate.agents.daihinmin.values.encoding import N_PLANES, N_UNITS, planes, units
 from afterstate.envs.daihinmin import cards
 from afterstate.envs.daihinmin import plays as plays_
-from afterstate.envs.daihinmin.rules import Options
+from afterstate.envs.daihinmin.rules import Rules
 from afterstate.envs.daihinmin.views import view
 from tests.oracles import chains as chains_oracle
 from tests.oracles.chains import position
@@ -43,10 +43,8 @@ def some_afterstates(seed: int, n: int) -> Iterator[Afterstates]:
     for game in chains_oracle.in_games(seed, n, 11):
         yield afterstates(view(game, int(game["turn"])))[::5].copy()
     for _ in range(20 * n):
-        options = Options(eight_cuts=rng.random() < 0.5)
-        game = chains_oracle.ending(
-            rng, rng.randint(2, 5), 11 if rng.random() < 0.2 else 5, options
-        )
+        rules = Rules(eight_cuts=rng.random() < 0.5)
+        game = chains_oracle.ending(rng, rng.randint(2, 5), 11 if rng.random() < 0.2 else 5, rules)
         yield afterstates(view(game, int(game["turn"])))[:10]
 
 

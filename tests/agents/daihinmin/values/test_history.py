@@ -14,7 +14,7 @@ from afterstate.agents.daihinmin.afterstates.exchange import gift_afterstates
 from afterstate.agents.daihinmin.values.history import Moments, decisions, histories
 from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.match import new_match, next_game
-from afterstate.envs.daihinmin.rules import GAME, Game, Options, draw_play, give, play
+from afterstate.envs.daihinmin.rules import GAME, Game, Rules, draw_play, give, play
 from afterstate.envs.daihinmin.views import view
 from tests.oracles import chains as chains_oracle
 from tests.oracles import daihinmin as oracle
@@ -32,10 +32,10 @@ class Played(NamedTuple):
     moves: list[tuple[int, int]]  # the player and the play
 
 
-def live(seed: int, n_games: int, options: Options | None = None) -> list[Played]:
+def live(seed: int, n_games: int, rules: Rules | None = None) -> list[Played]:
     """Play games of a match with random gifts, plays and passes."""
     rng, out = random.Random(seed), np.empty(plays.N_PLAYS, np.int64)
-    match, games = new_match(seed, options), []
+    match, games = new_match(seed, rules), []
     for _ in range(n_games):
         next_game(match)
         gifts, before, moves = [], [], []
@@ -85,11 +85,11 @@ def chosen(played: Played) -> dict[int, Record]:
 
 
 @pytest.mark.parametrize(
-    "options",
-    [Options(), Options(eight_cuts=False, locks=False), Options(idle_limit=6, sequences=False)],
+    "rules",
+    [Rules(), Rules(eight_cuts=False, locks=False), Rules(idle_limit=6, sequences=False)],
 )
-def test_decisions_of_finished_games_are_those_made_live(options: Options) -> None:
-    games = live(1, 8, options)
+def test_decisions_of_finished_games_are_those_made_live(rules: Rules) -> None:
+    games = live(1, 8, rules)
     afters, facts = all_decisions(games)
     expected = [
         (player_of(games[i], k), k, i, record)
@@ -232,11 +232,11 @@ def moments_of(games: list[Played], gifts_too: bool = False) -> tuple[Afterstate
     return afters, Moments(np.array([g.game for g in games], GAME), origins, players, actions)
 
 
-@pytest.mark.parametrize("options", [Options(), Options(revolutions=False, idle_limit=8)])
+@pytest.mark.parametrize("rules", [Rules(), Rules(revolutions=False, idle_limit=8)])
 def test_rows_are_the_afterstate_and_the_latest_moves_as_seen(
-    options: Options,
+    rules: Rules,
 ) -> None:
-    games = live(7, 4, options)
+    games = live(7, 4, rules)
     afters, moments = moments_of(games, gifts_too=True)
     compare(games, list(range(0, len(afters), 9)), afters, moments)
 

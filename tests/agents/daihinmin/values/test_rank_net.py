@@ -30,7 +30,7 @@ from afterstate.agents.daihinmin.values.history import Moments
 from afterstate.agents.daihinmin.values.rank_net import RankAgent, load, network, predict, values
 from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.match import new_match, next_game
-from afterstate.envs.daihinmin.rules import GAME, Options, is_legal
+from afterstate.envs.daihinmin.rules import GAME, Rules, is_legal
 from afterstate.envs.daihinmin.views import view
 from tests.oracles import chains as chains_oracle
 from tests.oracles.chains import position
@@ -265,17 +265,17 @@ def test_a_file_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("options", "settings"),
+    ("rules", "settings"),
     [
-        (Options(), {}),
-        (Options(), {"exchange": "net", "points": "classes"}),
-        (Options(eight_cuts=False, sequences=False), {"points": [1, 0, 0, 0, 0]}),
-        (Options(locks=False, revolutions=False, idle_limit=6), {"points": (5, 4, 3, 2, -9.5)}),
-        (Options(exchanges=False, idle_limit=2), {"points": "game"}),
-        (Options(class_reset_every=0, reseat_every=0), {"exchange": "net", "points": "classes"}),
+        (Rules(), {}),
+        (Rules(), {"exchange": "net", "points": "classes"}),
+        (Rules(eight_cuts=False, sequences=False), {"points": [1, 0, 0, 0, 0]}),
+        (Rules(locks=False, revolutions=False, idle_limit=6), {"points": (5, 4, 3, 2, -9.5)}),
+        (Rules(exchanges=False, idle_limit=2), {"points": "game"}),
+        (Rules(class_reset_every=0, reseat_every=0), {"exchange": "net", "points": "classes"}),
     ],
 )
-def test_moves_and_gifts_are_legal(options: Options, settings: dict[str, Any]) -> None:
+def test_moves_and_gifts_are_legal(rules: Rules, settings: dict[str, Any]) -> None:
     agent = RankAgent(seeded("FCNN", hidden=4), **settings)
 
     class Checked:
@@ -294,7 +294,7 @@ def test_moves_and_gifts_are_legal(options: Options, settings: dict[str, Any]) -
             assert gift_ & ~int(view["hands"][view["turn"]]) == 0
             return gift_
 
-    for game in play_match([Checked(), agent, agent, agent, agent], 4, 1, options):
+    for game in play_match([Checked(), agent, agent, agent, agent], 4, 1, rules):
         assert game["turn"] == -1
 
 

@@ -26,7 +26,7 @@ from afterstate.agents.daihinmin.values.softmax_policy import (
 )
 from afterstate.envs.daihinmin import cards, plays, rules
 from afterstate.envs.daihinmin.match import new_match, next_game
-from afterstate.envs.daihinmin.rules import Game, Options
+from afterstate.envs.daihinmin.rules import Game, Rules
 from afterstate.envs.daihinmin.views import all_played, view
 
 JOKER = "JO"
@@ -211,10 +211,10 @@ def suits_of(play: int) -> str:
     return "".join(suit for row, suit in enumerate(cards.SUITS) if plays.ROWS[play] >> row & 1)
 
 
-def positions(n_games: int, seed: int, options: Options | None = None) -> list[Game]:
+def positions(n_games: int, seed: int, variant: Rules | None = None) -> list[Game]:
     """Return positions of random games with several options."""
     chance = random.Random(seed)
-    match, views = new_match(seed, options), []
+    match, views = new_match(seed, variant), []
     workspace = new_workspace()
     for _ in range(n_games):
         next_game(match)
@@ -230,10 +230,10 @@ def positions(n_games: int, seed: int, options: Options | None = None) -> list[G
     return views
 
 
-@pytest.mark.parametrize("options", [Options(), Options(eight_cuts=False, locks=False)])
-def test_features_are_those_of_the_oracle(options: Options) -> None:
+@pytest.mark.parametrize("variant", [Rules(), Rules(eight_cuts=False, locks=False)])
+def test_features_are_those_of_the_oracle(variant: Rules) -> None:
     workspace = new_workspace()
-    for seen in positions(4, 3, options):
+    for seen in positions(4, 3, variant):
         n = weigh_options(seen, np.zeros(N_CONTEXTS * N_FEATURES), 1.0, workspace)
         slow = SlowFeatures(seen)
         for i in range(n):
@@ -301,11 +301,11 @@ def test_a_pickled_player_makes_the_same_choices() -> None:
 
 
 @pytest.mark.parametrize(
-    "options",
-    [Options(exchanges=False), Options(sequences=False), Options(revolutions=False, locks=False)],
+    "variant",
+    [Rules(exchanges=False), Rules(sequences=False), Rules(revolutions=False, locks=False)],
 )
-def test_choices_are_legal_under_all_options(options: Options) -> None:
-    match = new_match(2, options)
+def test_choices_are_legal_under_all_rules(variant: Rules) -> None:
+    match = new_match(2, variant)
     agent = PolicyAgent(temperature=1.0, seed=1)
     for _ in range(5):
         next_game(match)

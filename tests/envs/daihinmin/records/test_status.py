@@ -22,21 +22,21 @@ from afterstate.envs.daihinmin.records.validity import (
     check_turn,
     status,
 )
-from afterstate.envs.daihinmin.rules import GAME, Game, Options, draw_play, give, give_card, play
+from afterstate.envs.daihinmin.rules import GAME, Game, Rules, draw_play, give, give_card, play
 from afterstate.envs.daihinmin.views import determinise, view
 from tests.support.daihinmin.env_checks import path, refused, started
 
-OPTIONS = [
-    Options(),
-    Options(idle_limit=3),
-    Options(exchanges=False, sequences=False, class_reset_every=0),
-    Options(locks=False, eight_cuts=False, revolutions=False, reseat_every=0),
+RULES = [
+    Rules(),
+    Rules(idle_limit=3),
+    Rules(exchanges=False, sequences=False, class_reset_every=0),
+    Rules(locks=False, eight_cuts=False, revolutions=False, reseat_every=0),
 ]
 
 
-def positions(options: Options, n_games: int, seed: int) -> Iterator[Game]:
+def positions(rules: Rules, n_games: int, seed: int) -> Iterator[Game]:
     """Yield a match before and after each of its moves, which are random."""
-    match, rng, out = new_match(seed, options), random.Random(seed), np.empty(2422, np.int64)
+    match, rng, out = new_match(seed, rules), random.Random(seed), np.empty(2422, np.int64)
     for _ in range(n_games):
         next_game(match)
         yield match
@@ -51,9 +51,9 @@ def positions(options: Options, n_games: int, seed: int) -> Iterator[Game]:
             yield match
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_all_positions_and_views_of_games_are_valid(options: Options) -> None:
-    for game in positions(options, 12, 5):
+@pytest.mark.parametrize("rules", RULES, ids=str)
+def test_all_positions_and_views_of_games_are_valid(rules: Rules) -> None:
+    for game in positions(rules, 12, 5):
         assert status(game) is Status.VALID, game
         for player in range(5):
             assert status(view(game, player)) is Status.VALID, (player, game)
@@ -61,7 +61,7 @@ def test_all_positions_and_views_of_games_are_valid(options: Options) -> None:
 
 def test_determinised_views_are_valid() -> None:
     rng = np.random.default_rng(1)
-    for game in positions(Options(), 4, 6):
+    for game in positions(Rules(), 4, 6):
         for player in range(5):
             assert status(determinise(view(game, player), rng)) is Status.VALID
 
@@ -86,7 +86,7 @@ def test_a_record_in_an_array_without_axes_is_a_record() -> None:
 
 def example(n: int) -> Game:
     """Return a position after `n` moves of the third game of a match."""
-    games = positions(Options(), 3, 3)
+    games = positions(Rules(), 3, 3)
     seen = [game.copy() for game in games if game["number"] == 3]
     return seen[n]
 
@@ -190,7 +190,7 @@ PLAYERS = ("daihinmin-random", "daihinmin-sample", "daihinmin-heuristic", "daihi
 def test_mutated_records_do_no_harm(n_inputs: int) -> None:
     """Players neither crash nor hang; games that are valid are played to their ends."""
     rng, players = random.Random(1), [agents.make(name) for name in PLAYERS]
-    games = [game.copy() for game in positions(Options(), 12, 9)]
+    games = [game.copy() for game in positions(Rules(), 12, 9)]
     games += [view(game, int(game["turn"])) for game in games if game["turn"] >= 0]
     out, n_valid = np.empty(2422, np.int64), 0
     for _ in range(n_inputs):
@@ -240,13 +240,13 @@ def test_a_state_that_goes_on_needs_a_game_that_is_not_over() -> None:
     env = started(3)
     path(env, 60, 1)
     state = env.get_state()
-    over = next(game.copy() for game in positions(Options(), 1, 1) if game["turn"] < 0)
+    over = next(game.copy() for game in positions(Rules(), 1, 1) if game["turn"] < 0)
     refused(env, lambda: env.set_state({**state, "game": over}))
 
 
 @pytest.mark.parametrize("name", PLAYERS)
 def test_a_player_that_lacks_the_cards_to_give_is_refused(name: str) -> None:
-    game = next(game.copy() for game in positions(Options(), 2, 4) if game["to_give"] == 2)
+    game = next(game.copy() for game in positions(Rules(), 2, 4) if game["to_give"] == 2)
     game["hands"][game["turn"]] = 1
     with pytest.raises(ValueError, match="1 to 13 cards, as many as left says, and those to give"):
         agents.make(name).give(game, 2)
@@ -255,16 +255,16 @@ def test_a_player_that_lacks_the_cards_to_give_is_refused(name: str) -> None:
 @pytest.mark.parametrize("name", PLAYERS)
 def test_a_player_without_cards_is_refused(name: str) -> None:
     """It has no legal play if it leads; a rank network found no afterstate to value."""
-    game = next(game.copy() for game in positions(Options(), 2, 9) if game["to_give"] == 0)
+    game = next(game.copy() for game in positions(Rules(), 2, 9) if game["to_give"] == 0)
     game["hands"][game["turn"]] = game["left"][game["turn"]] = game["field"] = 0
     with pytest.raises(ValueError, match="must be 1 to 13 cards"):
         agents.make(name).choose(game)
 
 
 def test_the_reason_says_why_a_view_is_not_that_of_the_player_in_turn() -> None:
-    leads = next(game.copy() for game in positions(Options(), 2, 9) if game["to_give"] == 0)
-    gives = next(game.copy() for game in positions(Options(), 2, 4) if game["to_give"] == 2)
-    over = next(game.copy() for game in positions(Options(), 1, 1) if game["turn"] < 0)
+    leads = next(game.copy() for game in positions(Rules(), 2, 9) if game["to_give"] == 0)
+    gives = next(game.copy() for game in positions(Rules(), 2, 4) if game["to_give"] == 2)
+    over = next(game.copy() for game in positions(Rules(), 1, 1) if game["turn"] < 0)
     turn = int(leads["turn"])
     other = view(leads, (turn + 1) % 5)
     for asked, is_to_play, message in (
@@ -280,7 +280,7 @@ def test_the_reason_says_why_a_view_is_not_that_of_the_player_in_turn() -> None:
 @pytest.mark.parametrize("n_out", [1, 3, 4, 5])
 def test_a_search_refuses_a_view_in_which_the_game_might_not_end(n_out: int) -> None:
     """It played on without end before."""
-    game = next(game.copy() for game in positions(Options(), 2, 9) if game["to_give"] == 0)
+    game = next(game.copy() for game in positions(Rules(), 2, 9) if game["to_give"] == 0)
     game["n_out"] = n_out
     with pytest.raises(ValueError, match=r"n_out|players out"):
         agents.make("daihinmin-mc", playouts=20).choose(game)
@@ -288,7 +288,7 @@ def test_a_search_refuses_a_view_in_which_the_game_might_not_end(n_out: int) -> 
 
 @pytest.mark.parametrize("n", [0, 1, 3, None, 10**30, 2.5])
 def test_players_give_only_as_many_cards_as_the_view_says(n: Any) -> None:
-    game = next(game.copy() for game in positions(Options(), 2, 4) if game["to_give"] == 2)
+    game = next(game.copy() for game in positions(Rules(), 2, 4) if game["to_give"] == 2)
     for name in ("daihinmin-random", "daihinmin-sample", "daihinmin-heuristic", "daihinmin-policy"):
         with pytest.raises(ValueError, match="n must be 2, the number of cards to give"):
             agents.make(name).give(game, n)

@@ -20,7 +20,7 @@ from afterstate.envs.daihinmin import cards, players, plays
 from afterstate.envs.daihinmin.match import new_match, next_game
 from afterstate.envs.daihinmin.records import recording
 from afterstate.envs.daihinmin.records.replay import dealt, submission
-from afterstate.envs.daihinmin.rules import ACCEPTED, REFUSED, Game, Options, give
+from afterstate.envs.daihinmin.rules import ACCEPTED, REFUSED, Game, Rules, give
 from afterstate.envs.daihinmin.uecda import client, tables
 from afterstate.envs.daihinmin.uecda.client_view import ClientView
 from afterstate.envs.daihinmin.uecda.guarded_player import GuardedPlayer, PlayerError
@@ -30,7 +30,7 @@ from tests.support.daihinmin.uecda_peers import SOON, RandomPlayer, Recorder, se
 
 SAME = """viewer hands played given left classes to_give gift turn field joker_column revolution
 lock cut passed idle starter places n_out n_actions number seats""".split()
-"""The fields of a view that a player may use; others are options, seeds or compared separately."""
+"""The fields of a view that a player may use; others are rules, seeds or compared separately."""
 
 
 def difference(ours: Game, theirs: Game) -> dict[str, Any]:
@@ -51,7 +51,7 @@ class Watched:
     """A match in this process, and five views of clients that read its tables."""
 
     def __init__(self, seed: int) -> None:
-        self.match = new_match(seed, Options(class_reset_every=5))
+        self.match = new_match(seed, Rules(class_reset_every=5))
         self.client_views = [ClientView(player) for player in range(5)]
         self.field = tables.NOTHING
 
