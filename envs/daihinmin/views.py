@@ -123,24 +123,6 @@ def _stronger(card: Word) -> Word:
     return np.uint64(0)
 
 
-@njit(uint64(GameType, int64), cache=True)
-def excluded_cards(view: Game, player: int) -> Word:
-    """Return cards that a player cannot hold, by what the viewer knows, except the viewer's gift.
-
-    The partner of a rich viewer gave away its strongest cards. They were in the hand from which the
-    viewer then chose its own gift. So every card left to the partner is weaker than the second
-    strongest card of that hand (for a fugo: the strongest).
-    """
-    viewer = view.viewer
-    rank = view.classes[viewer]
-    if player != partner(view, viewer) or rank >= HEIMIN:
-        return np.uint64(0)
-    full_hand = view.hands[viewer] | view.played[viewer] | view.given[viewer]
-    n = n_exchanged(rank)
-    weakest_received = strongest(full_hand, n) & ~strongest(full_hand, n - 1)
-    return _stronger(weakest_received)
-
-
 @njit(uint64(GameType, uint64, int64), cache=True)
 def _draw_cards(game: Game, pool: Word, n: int) -> Word:
     """Return `n` random cards of a pool."""
