@@ -45,6 +45,7 @@ from afterstate.envs.daihinmin.rules import (
     Rules,
     give,
     give_card,
+    is_givable,
     is_legal,
     play,
 )
@@ -88,12 +89,7 @@ def act(games: Games, action: int, lenient: bool) -> tuple[bool, bool, int]:
     """
     game = games[0]
     giving = game.to_give > 0
-    if giving:
-        bit = np.uint64(1) << np.uint64(max(action - 1, 0))
-        known = 1 <= action <= cards.N_CARDS
-        legal = known and bit & game.hands[game.turn] & ~game.gift != 0
-    else:
-        legal = is_legal(game, action)
+    legal = is_givable(game, action - 1) if giving else is_legal(game, action)
     if giving and (legal or lenient):
         give_card(game, action - 1)
     elif legal or lenient:

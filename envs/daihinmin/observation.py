@@ -50,7 +50,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import int8, int64, njit, uint64, void
 
-from afterstate.envs.daihinmin.cards import NATURALS, lowest
+from afterstate.envs.daihinmin.cards import N_CARDS, NATURALS, lowest
 from afterstate.envs.daihinmin.plays import (
     CARDS,
     JOKER_CELL,
@@ -68,6 +68,7 @@ from afterstate.envs.daihinmin.rules import (
     Game,
     Games,
     GameType,
+    is_givable,
     seat_of,
     write_legal,
 )
@@ -242,11 +243,10 @@ def write_actions(game: Game, player: int, out: Numbers) -> int:
     """
     n = 0
     if game.turn == player and game.to_give > 0:
-        rest = game.hands[player] & ~game.gift
-        while rest:
-            out[n] = 1 + lowest(rest)
-            rest &= rest - np.uint64(1)
-            n += 1
+        for card in range(N_CARDS):
+            if is_givable(game, card):
+                out[n] = 1 + card
+                n += 1
         return n
     if game.turn == player:
         n = write_legal(game, out)

@@ -328,15 +328,23 @@ def give(game: Game, cards: Word) -> bool:
 
 
 @njit(boolean(GameType, int64), cache=True)
+def is_givable(game: Game, card: int) -> bool:
+    """Return True if the player in turn may add a card to the gift; accepts any number."""
+    if card < 0 or card >= N_CARDS:
+        return False
+    bit = np.uint64(1) << np.uint64(card)
+    return bool(bit & game.hands[game.turn] & ~game.gift)
+
+
+@njit(boolean(GameType, int64), cache=True)
 def give_card(game: Game, card: int) -> bool:
     """Add one card to the gift, which is given once complete; return True if the card was valid.
 
     A card that the player does not hold, or has chosen already, is punished as in `give`.
     """
-    bit = np.uint64(1) << np.uint64(card)
-    if card < 0 or card >= N_CARDS or bit & ~game.hands[game.turn] or bit & game.gift:
+    if not is_givable(game, card):
         return give(game, np.uint64(0))
-    game.gift |= bit
+    game.gift |= np.uint64(1) << np.uint64(card)
     if count(game.gift) == game.to_give:
         give(game, game.gift)
     return True
