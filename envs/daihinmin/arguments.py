@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from afterstate.envs.daihinmin import cards
-from afterstate.envs.daihinmin.match import CLASS_VALUES
+from afterstate.envs.daihinmin.match import CLASS_VALUES, POINTS
 from afterstate.envs.daihinmin.plays import N_PLAYS, Numbers
 from afterstate.envs.daihinmin.records.validity import check_game
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game
@@ -22,7 +22,7 @@ EXCHANGES = ("agent", "auto")
 OBSERVATIONS = ("dict", "planes")
 ILLEGAL = ("pass", "terminate", "raise")
 REWARDS = {
-    "points": (5.0, 4.0, 3.0, 2.0, 1.0),
+    "points": POINTS,
     "zero_sum": (2.0, 1.0, 0.0, -1.0, -2.0),
     "class_value": CLASS_VALUES,
 }

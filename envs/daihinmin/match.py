@@ -34,6 +34,8 @@ from afterstate.envs.daihinmin.rules import (
 from afterstate.envs.messages import shown
 from afterstate.envs.words import Words, next_random, whole
 
+POINTS = (5.0, 4.0, 3.0, 2.0, 1.0)
+"""Points of each finishing place, from daifugo to daihinmin."""
 CLASS_VALUES = (9.72, 7.23, 3.66, 1.44, 0.0)
 """Value of each finishing place among good players, far from the next class reset: its points and
 the points that its class brings in the following games, from daifugo to daihinmin, less those of

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from afterstate.envs.daihinmin.match import CLASS_VALUES
+from afterstate.envs.daihinmin.match import CLASS_VALUES, POINTS
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game
 from afterstate.envs.messages import shown
 from afterstate.envs.words import as_array
@@ -25,8 +25,6 @@ Values = npt.NDArray[np.float64]
 
 HORIZON = 32
 """The most games to look ahead; values have converged by then."""
-POINTS = (5.0, 4.0, 3.0, 2.0, 1.0)
-"""Points of the places, the daifugo's first."""
 TRANSITIONS = np.array(
     [
         [0.556, 0.256, 0.106, 0.048, 0.035],
@@ -46,7 +44,7 @@ def place_values(points: str | Sequence[float]) -> tuple[float, ...]:
 
     Args:
         points: `"game"` for `POINTS`, `"classes"` for these and those of later games
-            (`envs.daihinmin.match.CLASS_VALUES`), or the five values.
+            (`CLASS_VALUES`, both of `envs.daihinmin.match`), or the five values.
     """
     if isinstance(points, str):
         return {"game": POINTS, "classes": CLASS_VALUES}[points]

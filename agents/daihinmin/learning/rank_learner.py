@@ -28,7 +28,6 @@ from torch.nn.functional import cross_entropy
 from afterstate.agents import nets
 from afterstate.agents.config import given_or_default
 from afterstate.agents.daihinmin.afterstates.chains import Afterstates
-from afterstate.agents.daihinmin.afterstates.class_values import POINTS
 from afterstate.agents.daihinmin.afterstates.symmetry import N_SYMMETRIES, permuted
 from afterstate.agents.daihinmin.learning.game_records import Log
 from afterstate.agents.daihinmin.learning.rank_settings import RankSettings
@@ -36,6 +35,7 @@ from afterstate.agents.daihinmin.values.encoding import Planes
 from afterstate.agents.daihinmin.values.history import Moments, decisions
 from afterstate.agents.daihinmin.values.rank_net import inputs, predict, values
 from afterstate.agents.training.fitter import Fitter
+from afterstate.envs.daihinmin.match import POINTS
 from afterstate.envs.daihinmin.plays import Numbers
 from afterstate.envs.daihinmin.rules import N_PLAYERS
 

@@ -26,7 +26,6 @@ from afterstate.agents.daihinmin.afterstates.chains import (
     AfterstateType,
     afterstates,
 )
-from afterstate.agents.daihinmin.afterstates.class_values import POINTS
 from afterstate.agents.daihinmin.afterstates.endgame import won_duel
 from afterstate.agents.daihinmin.afterstates.exchange import gift, gift_afterstates
 from afterstate.agents.daihinmin.learning.game_records import Log, new_log
@@ -49,7 +48,7 @@ from afterstate.agents.daihinmin.values.softmax_policy import (
     policy_play,
 )
 from afterstate.envs.daihinmin.cards import weakest
-from afterstate.envs.daihinmin.match import new_match, next_game
+from afterstate.envs.daihinmin.match import POINTS, new_match, next_game
 from afterstate.envs.daihinmin.plays import N_PLAYS, PASS, Numbers
 from afterstate.envs.daihinmin.rules import (
     GAME,

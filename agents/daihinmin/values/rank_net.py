@@ -22,11 +22,12 @@ from torch import Tensor, nn
 
 from afterstate.agents import nets
 from afterstate.agents.daihinmin.afterstates.chains import Afterstates, afterstates
-from afterstate.agents.daihinmin.afterstates.class_values import POINTS, class_values, games_left
+from afterstate.agents.daihinmin.afterstates.class_values import class_values, games_left
 from afterstate.agents.daihinmin.afterstates.endgame import won_duel
 from afterstate.agents.daihinmin.afterstates.exchange import gift, gift_afterstates
 from afterstate.agents.daihinmin.values import encoding
 from afterstate.agents.daihinmin.values.history import N_HISTORY_PLANES, N_ROWS, Moments, histories
+from afterstate.envs.daihinmin.match import POINTS
 from afterstate.envs.daihinmin.players import CheckedPlayer
 from afterstate.envs.daihinmin.records.validity import check_turn
 from afterstate.envs.daihinmin.rules import GAME, N_PLAYERS, Game

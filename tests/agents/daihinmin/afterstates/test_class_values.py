@@ -5,12 +5,11 @@ import pytest
 
 from afterstate.agents.daihinmin.afterstates.class_values import (
     HORIZON,
-    POINTS,
     class_values,
     count_transitions,
     games_left,
 )
-from afterstate.envs.daihinmin.match import CLASS_VALUES, new_match, next_game
+from afterstate.envs.daihinmin.match import CLASS_VALUES, POINTS, new_match, next_game
 from afterstate.envs.daihinmin.rules import Rules
 
 

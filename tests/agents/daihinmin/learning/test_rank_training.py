@@ -18,7 +18,7 @@ import tqdm
 
 from afterstate.agents import nets
 from afterstate.agents.config import from_dict, read
-from afterstate.agents.daihinmin.afterstates.class_values import POINTS, place_values
+from afterstate.agents.daihinmin.afterstates.class_values import place_values
 from afterstate.agents.daihinmin.learning import rank_learner, rank_training
 from afterstate.agents.daihinmin.learning.game_records import load_log, read_log
 from afterstate.agents.daihinmin.learning.rank_learner import bootstrap, samples
@@ -32,7 +32,7 @@ from afterstate.agents.daihinmin.values import rank_net
 from afterstate.agents.daihinmin.values.rank_net import load
 from afterstate.agents.daihinmin.values.softmax_policy import PolicyAgent
 from afterstate.agents.training.workers import ALONE
-from afterstate.envs.daihinmin.match import CLASS_VALUES
+from afterstate.envs.daihinmin.match import CLASS_VALUES, POINTS
 from tests.support.daihinmin.rank_runs import (
     RECORDED,
     TINY,
