@@ -21,6 +21,7 @@ from afterstate.envs.daihinmin.rules import (
     DAIFUGO,
     GAME,
     LAST_NUMBER,
+    MAX_IDLE,
     N_PLAYERS,
     Game,
     GameType,
@@ -82,10 +83,11 @@ def _checked(rules: Any) -> Rules:
         if not isinstance(value, (bool, np.bool_)) and whole(value) not in (0, 1):
             raise ValueError(f"{name} of rules must be True or False, got {shown(value)}")
     numbers = [whole(n) for n in rules[-3:]]
-    if any(n is None or not 0 <= n < 2**62 for n in numbers) or not 1 <= rules.idle_limit <= 20:
+    is_in_range = all(n is not None and 0 <= n < 2**62 for n in numbers)
+    if not is_in_range or not 1 <= rules.idle_limit <= MAX_IDLE:
         raise ValueError(
-            "reseat_every and class_reset_every must be integers >= 0, and idle_limit in 1..20, "
-            f"got {shown(rules)}"
+            "reseat_every and class_reset_every must be integers >= 0, and idle_limit in "
+            f"1..{MAX_IDLE}, got {shown(rules)}"
         )
     return rules
 

@@ -49,8 +49,10 @@ ACCEPTED, REFUSED = 9, 8
 """Answers to a submission. A pass is accepted on an empty field only; its effect is the same."""
 DAIFUGO, FUGO, HEIMIN, HINMIN, DAIHINMIN = range(5)
 """Classes, by finishing place in the previous game."""
-MAX_ACTIONS = N_CARDS * 20
-"""No game has more actions: after 20 passes in a row it ends."""
+MAX_IDLE = 20
+"""The largest limit of passes in a row, and the competition's."""
+MAX_ACTIONS = N_CARDS * MAX_IDLE
+"""No game has more actions: after `MAX_IDLE` passes in a row it ends."""
 
 
 class Rules(NamedTuple):
@@ -70,8 +72,8 @@ class Rules(NamedTuple):
     """Games after which seats are drawn again; 0: only once."""
     class_reset_every: int = 100
     """Games after which classes are reset to none; 0: never."""
-    idle_limit: int = 20
-    """Passes in a row after which the remaining places are drawn, from 1 to 20."""
+    idle_limit: int = MAX_IDLE
+    """Passes in a row after which the remaining places are drawn, from 1 to `MAX_IDLE`."""
 
 
 GAME = np.dtype(
