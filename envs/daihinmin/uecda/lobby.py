@@ -104,8 +104,7 @@ class Waiting:
             raise self.no_profile(f"hung up ({error})") from error
         self.profile += data
         if not data:
-            sent = f"{len(self.profile)} of the {tables.TABLE_BYTES} bytes of a table"
-            raise self.no_profile(f"hung up after {sent}")
+            raise self.no_profile(f"hung up after {tables.part_of_table(self.profile)}")
         return len(data) == missing
 
     def no_profile(self, why: str) -> Refused:
@@ -237,7 +236,7 @@ class Lobby:
         """Refuse a connection that sent no profile in time."""
         self._forget(waiting)
         limit = f"within {self._settings.handshake_seconds:g} seconds"
-        sent = f"{len(waiting.profile)} of the {tables.TABLE_BYTES} bytes of a table"
+        sent = tables.part_of_table(waiting.profile)
         self._refuse(waiting, waiting.no_profile(f"sent {sent} {limit}"))
 
     def _hand_over(self, waiting: Waiting) -> None:

@@ -23,6 +23,7 @@ from afterstate.envs.daihinmin.uecda.tables import (
     Table,
     from_bytes,
     gift_table,
+    part_of_table,
     submitted_table,
 )
 from afterstate.envs.daihinmin.views import view
@@ -169,7 +170,7 @@ async def read_table(
     finally:
         timers[-1].cancel()
     if late or len(data) < TABLE_BYTES:
-        sent = f"{len(data)} of the {TABLE_BYTES} bytes of a table"
+        sent = part_of_table(data)
         raise Gone(f"sent {sent}{late[0]}" if late else f"hung up after {sent}")
     return from_bytes(data)
 

@@ -33,6 +33,7 @@ from afterstate.envs.daihinmin.uecda.seats import Client, Stream, open_stream
 from afterstate.envs.daihinmin.uecda.settings import ServerSettings, check
 from afterstate.envs.daihinmin.uecda.tables import RefusalCode, Table
 from afterstate.envs.daihinmin.views import view
+from afterstate.envs.messages import counted
 from afterstate.envs.words import draw_word
 
 WATCH_SECONDS = 0.1
@@ -156,9 +157,8 @@ class Server:
     def _log_start(self, port: int) -> None:
         """Log that clients can connect."""
         host = self.settings.host
-        n_clients = self._match.n_missing()
-        clients = "client" if n_clients == 1 else "clients"
-        text = f"listening on {host}:{port} for {n_clients} {clients}"
+        clients = counted(self._match.n_missing(), "client")
+        text = f"listening on {host}:{port} for {clients}"
         facts: dict[str, Any] = {"host": host, "port": port, "seed": self._seed}
         self._journal.event("listening", text, match=self._title, **facts)
 

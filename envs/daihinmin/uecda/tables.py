@@ -98,6 +98,15 @@ def from_bytes(data: bytes) -> Table:
     return np.frombuffer(data, ">i4").astype(np.int32).reshape(SHAPE)
 
 
+def part_of_table(data: bytes) -> str:
+    """Return in words how much of a table has arrived.
+
+    >>> part_of_table(bytes(12))
+    '12 of the 480 bytes of a table'
+    """
+    return f"{len(data)} of the {TABLE_BYTES} bytes of a table"
+
+
 def int_bytes(number: int) -> bytes:
     """Return the 4 bytes of a number.
 
