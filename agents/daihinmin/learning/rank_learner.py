@@ -31,13 +31,13 @@ from afterstate.agents.daihinmin.afterstates.chains import Afterstates
 from afterstate.agents.daihinmin.afterstates.symmetry import N_SYMMETRIES, permuted
 from afterstate.agents.daihinmin.learning.game_records import Log
 from afterstate.agents.daihinmin.learning.rank_settings import RankSettings
-from afterstate.agents.daihinmin.values.encoding import Planes
 from afterstate.agents.daihinmin.values.history import Moments, decisions
 from afterstate.agents.daihinmin.values.rank_net import inputs, predict, values
 from afterstate.agents.training.fitter import Fitter
 from afterstate.envs.daihinmin.match import POINTS
 from afterstate.envs.daihinmin.plays import Numbers
 from afterstate.envs.daihinmin.rules import N_PLAYERS
+from afterstate.envs.words import Float32s
 
 
 class Samples(NamedTuple):
@@ -45,7 +45,7 @@ class Samples(NamedTuple):
 
     afters: Afterstates  # AFTERSTATE[n]
     places: Numbers  # [n] the finishing places of their players, from 0
-    targets: Planes  # float32[n, 5], 1 at `places`, or see `bootstrap`
+    targets: Float32s  # float32[n, 5], 1 at `places`, or see `bootstrap`
     moments: Moments  # at which they were reached
 
     def part(self, rows: Any) -> Samples:
@@ -97,7 +97,9 @@ def join(parts: Sequence[Samples]) -> Samples:
 
 
 @njit(void(int64[::1], int64[::1], float32[:, ::1], float64, float32[:, ::1]), cache=True)
-def _mix(origins: Numbers, players: Numbers, predicted: Planes, lam: float, out: Planes) -> None:
+def _mix(
+    origins: Numbers, players: Numbers, predicted: Float32s, lam: float, out: Float32s
+) -> None:
     """Mix targets from the end of each game on."""
     next_ = np.full(N_PLAYERS, -1)
     for i in range(len(origins) - 1, -1, -1):

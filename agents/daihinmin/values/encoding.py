@@ -34,11 +34,11 @@ empty, and whether it is the lone joker.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from numba import float32, int64, njit, uint64, void
 
 from afterstate.agents.daihinmin.afterstates.chains import Afterstate, Afterstates, AfterstateType
 from afterstate.envs.daihinmin.cards import JOKER, NATURALS, lowest
+from afterstate.envs.daihinmin.observation import N_COLUMNS
 from afterstate.envs.daihinmin.plays import (
     CARDS,
     HIGH,
@@ -51,11 +51,9 @@ from afterstate.envs.daihinmin.plays import (
     SIZE,
 )
 from afterstate.envs.daihinmin.rules import N_PLAYERS
-from afterstate.envs.words import Word, Words
+from afterstate.envs.words import Float32s, Word, Words
 
-N_COLUMNS, N_PLANES, N_UNITS = 15, 151, 750
-
-Planes = npt.NDArray[np.float32]
+N_PLANES, N_UNITS = 151, 750
 
 _HAND, _UNSEEN, _STRENGTH, _SEQUENCE, _LOCK, _REVOLUTION = 13, 18, 23, 24, 29, 30
 _GROUP, _FIELD, _PLAYED, _LEFT, _OUT, _KNOWN = 31, 36, 41, 66, 126, 131
@@ -85,7 +83,7 @@ def _strength(field: int, revolution: int) -> int:
 
 
 @njit(void(AfterstateType, uint64[::1], float32[::1], int64), cache=True)
-def _write_flags(after: Afterstate, sets: Words, column: Planes, at: int) -> None:
+def _write_flags(after: Afterstate, sets: Words, column: Float32s, at: int) -> None:
     """Write the planes that have the same value in every column."""
     column[at + _LOCK], column[at + _REVOLUTION] = after.lock, after.revolution
     size = int(SIZE[after.field])
@@ -101,14 +99,14 @@ def _write_flags(after: Afterstate, sets: Words, column: Planes, at: int) -> Non
 
 
 @njit(void(float32[:, ::1], int64), cache=True)
-def fill(planes: Planes, channel: int) -> None:
+def fill(planes: Float32s, channel: int) -> None:
     """Write 1 to a whole plane of `planes[column, channel]`."""
     for column in range(N_COLUMNS):
         planes[column, channel] = 1
 
 
 @njit(void(uint64, int64, float32[:, ::1], int64), cache=True)
-def write_cards(cards: Word, revolution: int, planes: Planes, at: int) -> None:
+def write_cards(cards: Word, revolution: int, planes: Float32s, at: int) -> None:
     """Write a card image without its joker plane to `planes[column, channel]`, from `at` on."""
     rest = np.uint64(cards) & np.uint64(NATURALS)
     while rest:
@@ -119,7 +117,7 @@ def write_cards(cards: Word, revolution: int, planes: Planes, at: int) -> None:
 
 
 @njit(void(AfterstateType, uint64[::1], float32[:, ::1], int64), cache=True)
-def _write_cells(after: Afterstate, sets: Words, planes: Planes, at: int) -> None:
+def _write_cells(after: Afterstate, sets: Words, planes: Float32s, at: int) -> None:
     """Write the planes that differ between columns."""
     for i in range(13):
         planes[i + 1, at + i] = 1
@@ -130,7 +128,7 @@ def _write_cells(after: Afterstate, sets: Words, planes: Planes, at: int) -> Non
 
 
 @njit(void(AfterstateType, float32[:, ::1], int64), cache=True)
-def write_position_planes(after: Afterstate, planes: Planes, at: int) -> None:
+def write_position_planes(after: Afterstate, planes: Float32s, at: int) -> None:
     """Write the planes of a position to `planes[column, channel]`, whose column 0 must be 0."""
     sets = _card_sets(after)
     _write_flags(after, sets, planes[0], at)
@@ -141,7 +139,7 @@ def write_position_planes(after: Afterstate, planes: Planes, at: int) -> None:
 
 
 @njit(void(AfterstateType[::1], float32[:, :, ::1]), cache=True)
-def write_planes(afters: Afterstates, out: Planes) -> None:
+def write_planes(afters: Afterstates, out: Float32s) -> None:
     """Write the planes of afterstates to `out[n, 15, 151]`, channels last."""
     for i in range(len(afters)):
         for channel in range(N_PLANES):
@@ -149,7 +147,7 @@ def write_planes(afters: Afterstates, out: Planes) -> None:
         write_position_planes(afters[i], out[i], 0)
 
 
-def planes(afters: Afterstates) -> Planes:
+def planes(afters: Afterstates) -> Float32s:
     """Return the planes of afterstates, `float32[n, 151, 15]`, channels last in memory."""
     out = np.empty((len(afters), N_COLUMNS, N_PLANES), np.float32)
     write_planes(np.ascontiguousarray(afters), out)
@@ -160,7 +158,7 @@ def planes(afters: Afterstates) -> Planes:
 
 
 @njit(int64(uint64, int64, float32[::1], int64), cache=True)
-def _list_cards(cards: Word, revolution: int, units: Planes, at: int) -> int:
+def _list_cards(cards: Word, revolution: int, units: Float32s, at: int) -> int:
     """Write a set of cards as 53 units from `at` on; return the index after them."""
     rest = np.uint64(cards)
     while rest:
@@ -172,7 +170,7 @@ def _list_cards(cards: Word, revolution: int, units: Planes, at: int) -> int:
 
 
 @njit(void(int64, int64, float32[::1], int64), cache=True)
-def _list_field(field: int, revolution: int, units: Planes, at: int) -> None:
+def _list_field(field: int, revolution: int, units: Float32s, at: int) -> None:
     """Write the 47 units of the field from `at` on."""
     if field == PASS or field == LONE_JOKER:
         units[at + (46 if field else 45)] = 1
@@ -190,7 +188,7 @@ def _list_field(field: int, revolution: int, units: Planes, at: int) -> None:
 
 
 @njit(void(AfterstateType, float32[::1]), cache=True)
-def _list(after: Afterstate, units: Planes) -> None:
+def _list(after: Afterstate, units: Float32s) -> None:
     """Write the units of an afterstate to an array of zeros."""
     revolution = int(after.revolution)
     at, sets = 0, _card_sets(after)
@@ -204,7 +202,7 @@ def _list(after: Afterstate, units: Planes) -> None:
 
 
 @njit(float32[:, ::1](AfterstateType[::1]), cache=True)
-def units(afters: Afterstates) -> Planes:
+def units(afters: Afterstates) -> Float32s:
     """Return the inputs of fully connected networks, `float32[n, 750]`."""
     listed = np.zeros((len(afters), N_UNITS), np.float32)
     for i in range(len(afters)):

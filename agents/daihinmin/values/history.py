@@ -34,14 +34,13 @@ from afterstate.agents.daihinmin.afterstates.chains import (
     write_afterstate,
 )
 from afterstate.agents.daihinmin.values.encoding import (
-    N_COLUMNS,
     N_PLANES,
-    Planes,
     fill,
     write_cards,
     write_position_planes,
 )
 from afterstate.envs.daihinmin.cards import JOKER
+from afterstate.envs.daihinmin.observation import N_COLUMNS
 from afterstate.envs.daihinmin.plays import CARDS, N_PLAYS, PASS, SIZE, Numbers, write_plays
 from afterstate.envs.daihinmin.rules import (
     FUGO,
@@ -55,6 +54,7 @@ from afterstate.envs.daihinmin.rules import (
     write_legal,
 )
 from afterstate.envs.daihinmin.views import unseen_cards
+from afterstate.envs.words import Float32s
 
 N_ROWS, N_HISTORY_PLANES = 64, 161
 _BEFORE = N_HISTORY_PLANES - N_PLANES
@@ -175,7 +175,7 @@ def could_play(game: Game, viewer: int, scratch: Numbers) -> bool:
 
 
 @njit(void(GameType, int64, int64, AfterstateType, float32[:, :, ::1]), cache=True)
-def _write_history(past: Game, viewer: int, actions: int, after: Afterstate, out: Planes) -> None:
+def _write_history(past: Game, viewer: int, actions: int, after: Afterstate, out: Float32s) -> None:
     """Write the rows of an afterstate to `out[64, 15, 161]`."""
     out[:] = 0
     write_position_planes(after, out[0], _BEFORE)
@@ -218,14 +218,14 @@ def write_histories(
     players: Numbers,
     actions: Numbers,
     afters: Afterstates,
-    out: Planes,
+    out: Float32s,
 ) -> None:
     """Write the rows of afterstates to `out[n, 64, 15, 161]`, channels last."""
     for i in range(len(afters)):
         _write_history(games[origins[i]], players[i], actions[i], afters[i], out[i])
 
 
-def histories(afters: Afterstates, moments: Moments) -> Planes:
+def histories(afters: Afterstates, moments: Moments) -> Float32s:
     """Return the inputs of `HistoryCNN`, `float32[n, 161, 64, 15]`, channels last in memory."""
     out = np.empty((len(afters), N_ROWS, N_COLUMNS, N_HISTORY_PLANES), np.float32)
     write_histories(*moments, afters, out)

@@ -28,6 +28,7 @@ from afterstate.agents.daihinmin.afterstates.exchange import gift, gift_aftersta
 from afterstate.agents.daihinmin.values import encoding
 from afterstate.agents.daihinmin.values.history import N_HISTORY_PLANES, N_ROWS, Moments, histories
 from afterstate.envs.daihinmin.match import POINTS
+from afterstate.envs.daihinmin.observation import N_COLUMNS
 from afterstate.envs.daihinmin.players import CheckedPlayer
 from afterstate.envs.daihinmin.records.validity import check_turn
 from afterstate.envs.daihinmin.rules import GAME, N_PLAYERS, Game
@@ -69,7 +70,7 @@ class BaseCNN(nn.Module):
         for n_in in (encoding.N_PLANES, *[channels] * 9):
             layers += [_along_columns(n_in, channels), nn.ReLU(inplace=True)]
         self.body = nn.Sequential(*layers, nn.Conv2d(channels, 1, 1))
-        self.head = nn.Linear(encoding.N_COLUMNS, N_PLAYERS)
+        self.head = nn.Linear(N_COLUMNS, N_PLAYERS)
         self.apply(_xavier)
 
     def forward(self, planes: Tensor) -> Tensor:
@@ -100,7 +101,7 @@ class HistoryCNN(nn.Module):
                 n_in = channels
             layers.append(nn.MaxPool2d((2, 1)))
         self.body = nn.Sequential(*layers, nn.Conv2d(channels, 1, 3, padding=1))
-        self.head = nn.Linear(N_ROWS // 16 * encoding.N_COLUMNS, N_PLAYERS)
+        self.head = nn.Linear(N_ROWS // 16 * N_COLUMNS, N_PLAYERS)
         self.apply(_xavier)
 
     def forward(self, planes: Tensor) -> Tensor:
@@ -167,7 +168,7 @@ class RankResNet(nn.Module):
             nn.ReLU(inplace=True),
         )
         self.head = nn.Sequential(
-            nn.Linear(8 * encoding.N_COLUMNS, hidden),
+            nn.Linear(8 * N_COLUMNS, hidden),
             nn.ReLU(inplace=True),
             nn.Linear(hidden, N_PLAYERS),
         )
