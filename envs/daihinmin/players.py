@@ -15,9 +15,9 @@ from numba import float64, int64, njit, uint64
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from afterstate.envs.daihinmin import plays
+from afterstate.envs.daihinmin import plays, views
 from afterstate.envs.daihinmin.cards import N_CARDS, count, numbers
-from afterstate.envs.daihinmin.records.validity import check_turn
+from afterstate.envs.daihinmin.records.validity import check_asked
 from afterstate.envs.daihinmin.rules import Game, GameType, write_legal
 from afterstate.envs.messages import shown
 from afterstate.envs.words import Word, Words, check_seed, draw_below, whole
@@ -48,6 +48,20 @@ class Player(Protocol):
             n: 2 for the daifugo, 1 for the fugo.
         """
         ...
+
+
+def check_turn(view: Any, plays: bool | None = None) -> Game:
+    """Return the view of a player in turn, who must play (`plays`), give, or either (None).
+
+    Of the record of a whole game, it is what the player in turn sees. See `validity.check_asked`
+    for what is checked.
+
+    Raises:
+        ValueError: no record, a field out of its range, a hand that is too large or too small, or
+            another player is in turn.
+    """
+    asked = check_asked(view, plays)
+    return asked if asked["viewer"] >= 0 else views.view(asked, int(asked["turn"]))
 
 
 class CheckedPlayer(ABC):

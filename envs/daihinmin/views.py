@@ -14,6 +14,7 @@ from numba import boolean, float64, int64, njit, uint64, void
 
 from afterstate.envs.daihinmin.cards import D3, DECK, N_CARDS, count, strongest
 from afterstate.envs.daihinmin.plays import N_PLAYS
+from afterstate.envs.daihinmin.records.validity import check_fields, check_view
 from afterstate.envs.daihinmin.rules import (
     GAME,
     HEIMIN,
@@ -69,8 +70,6 @@ def legal_plays(game: Game) -> list[int]:
     Raises:
         ValueError: no record of a game, a field out of its range, or nobody is in turn.
     """
-    from afterstate.envs.daihinmin.records.validity import check_fields
-
     record, legal = check_fields(game), np.empty(N_PLAYS, np.int64)
     if record["turn"] < 0:
         raise ValueError("game must have a player in turn, got one that is over or has not begun")
@@ -244,8 +243,6 @@ def determinise(view: Game, rng: np.random.Generator) -> Game:
     Raises:
         ValueError: `view` is a whole game, a field is out of its range, or no deal agrees with it.
     """
-    from afterstate.envs.daihinmin.records.validity import check_view
-
     games = np.empty(1, GAME)
     games[0] = check_view(view)
     game: Game = games[0]

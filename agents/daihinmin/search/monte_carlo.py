@@ -52,9 +52,9 @@ from afterstate.agents.daihinmin.values.softmax_policy import (
     weigh_gifts,
     weigh_options,
 )
-from afterstate.envs.daihinmin.players import CheckedPlayer
+from afterstate.envs.daihinmin.players import CheckedPlayer, check_turn
 from afterstate.envs.daihinmin.plays import CARDS, N_PLAYS, PASS, ROWS, Numbers
-from afterstate.envs.daihinmin.records.validity import check_out, check_turn
+from afterstate.envs.daihinmin.records.validity import check_out
 from afterstate.envs.daihinmin.rules import (
     MAX_ACTIONS,
     N_PLAYERS,

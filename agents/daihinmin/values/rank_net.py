@@ -29,8 +29,7 @@ from afterstate.agents.daihinmin.values import encoding
 from afterstate.agents.daihinmin.values.history import N_HISTORY_PLANES, N_ROWS, Moments, histories
 from afterstate.envs.daihinmin.match import POINTS
 from afterstate.envs.daihinmin.observation import N_COLUMNS
-from afterstate.envs.daihinmin.players import CheckedPlayer
-from afterstate.envs.daihinmin.records.validity import check_turn
+from afterstate.envs.daihinmin.players import CheckedPlayer, check_turn
 from afterstate.envs.daihinmin.rules import GAME, N_PLAYERS, Game
 from afterstate.envs.messages import shown
 from afterstate.envs.words import Words, as_array

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numba import literal_unroll, njit
 
-from afterstate.envs.daihinmin import views
 from afterstate.envs.daihinmin.cards import D3, DECK, JOKER, N_CARDS, count
 from afterstate.envs.daihinmin.plays import N_PLAYS, Numbers
 from afterstate.envs.daihinmin.rules import (
@@ -318,12 +317,11 @@ def check_view(view: Any) -> Game:
     return checked
 
 
-def check_turn(view: Any, plays: bool | None = None) -> Game:
-    """Return the view of a player in turn, who must play (`plays`), give, or either (None).
+def check_asked(view: Any, plays: bool | None = None) -> Game:
+    """Return a game or view whose player in turn must play (`plays`), give, or either (None).
 
-    Of the record of a whole game, it is what the player in turn sees. Ranges and the size of the
-    hand are checked, but not the other cards, so that players can be asked about positions that no
-    game has.
+    Ranges and the size of the hand are checked, but not the other cards, so that players can be
+    asked about positions that no game has.
 
     Raises:
         ValueError: no record, a field out of its range, a hand that is too large or too small, or
@@ -335,7 +333,7 @@ def check_turn(view: Any, plays: bool | None = None) -> Game:
     if plays not in (None, is_to_play) or not _is_asked(asked, _LOW_AND_HIGH):
         _check_ranges(asked)
         raise ValueError(_why_not_asked(asked, plays))
-    return asked if asked["viewer"] >= 0 else views.view(asked, int(asked["turn"]))
+    return asked
 
 
 def _why_not_asked(view: Game, plays: bool | None) -> str:

@@ -15,9 +15,8 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from afterstate.envs.daihinmin import plays
-from afterstate.envs.daihinmin.players import Player
+from afterstate.envs.daihinmin.players import Player, check_turn
 from afterstate.envs.daihinmin.records.recording import ILLEGAL
-from afterstate.envs.daihinmin.records.validity import check_turn
 from afterstate.envs.daihinmin.rules import ACCEPTED, N_PLAYERS, REFUSED, Game
 from afterstate.envs.daihinmin.uecda import tables
 from afterstate.envs.daihinmin.uecda.client_view import ClientView

@@ -24,7 +24,7 @@ import numpy as np
 
 from afterstate.envs.daihinmin.arguments import check_opening
 from afterstate.envs.daihinmin.match import first_game, new_match
-from afterstate.envs.daihinmin.records.validity import check_turn
+from afterstate.envs.daihinmin.players import check_turn
 from afterstate.envs.daihinmin.uecda import tables
 from afterstate.envs.daihinmin.uecda.hosting import HostedMatch, NamedPlayer, Score
 from afterstate.envs.daihinmin.uecda.journal import Journal

@@ -14,7 +14,8 @@ import pytest
 
 from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.match import new_match, next_game, rules_of
-from afterstate.envs.daihinmin.records.validity import Status, check_turn, status
+from afterstate.envs.daihinmin.players import check_turn
+from afterstate.envs.daihinmin.records.validity import Status, status
 from afterstate.envs.daihinmin.rules import (
     LAST_NUMBER,
     REFUSED,

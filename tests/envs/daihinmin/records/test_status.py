@@ -15,11 +15,11 @@ from afterstate import agents
 from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.env import raw_env
 from afterstate.envs.daihinmin.match import new_match, next_game
+from afterstate.envs.daihinmin.players import check_turn
 from afterstate.envs.daihinmin.records.validity import (
     Status,
     check_game,
     check_record,
-    check_turn,
     status,
 )
 from afterstate.envs.daihinmin.rules import GAME, Game, Rules, draw_play, give, give_card, play
