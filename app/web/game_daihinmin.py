@@ -347,7 +347,7 @@ def recorded_steps(entry: Json) -> Json:
         for gift in entry["exchange"]:
             if game["to_give"] and gift["how"] != "auto":
                 give(game, np.uint64(cards.parse(gift["cards"])))
-        actions = [max(plays.PASS, replay.submission(each["m"])) for each in entry["actions"]]
+        actions = [max(plays.PASS, replay.parse_submission(each["m"])) for each in entry["actions"]]
         texts = [str(each)[:40] for each in entry["names"]][:N_PLAYERS]
     except replay.FORMAT_ERRORS as error:
         raise ValueError(f"not a recorded game: {replay.fault(error)}") from None

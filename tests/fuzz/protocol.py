@@ -298,7 +298,7 @@ def split(data: bytes) -> Iterator[bytes]:
         for size in sizes:
             yield data[at : at + size]
             at += size
-        end = tables.read_int(data[at - 4 : at])
+        end = tables.int_from_bytes(data[at - 4 : at])
 
 
 def damaged(messages: tuple[bytes, ...], rng: random.Random) -> Blocks:
@@ -381,9 +381,9 @@ def damaged_tables(rng: random.Random) -> None:
     for _ in range(rng.randrange(1, 5)):
         data = rng.choice((change_number, swap_cells, flip_bits))(data, rng)
     table = tables.from_bytes(data)
-    read = tables.submission(table)
+    read = tables.read_submission(table)
     assert -1 <= read.play < N_PLAYS and isinstance(read.text, str)
-    assert 0 <= tables.gift(table) <= cards.DECK and 0 <= tables.read_hand(table) <= cards.DECK
+    assert 0 <= tables.read_gift(table) <= cards.DECK and 0 <= tables.read_hand(table) <= cards.DECK
     version, name = tables.read_profile(table)
     assert -(2**31) <= version < 2**31 and len(name) <= tables.MAX_NAME and name.isprintable()
     with suppress(ProtocolError):

@@ -18,7 +18,7 @@ from afterstate.envs.daihinmin import cards
 from afterstate.envs.daihinmin.players import Player, RandomPlayer
 from afterstate.envs.daihinmin.plays import N_PLAYS, Numbers
 from afterstate.envs.daihinmin.records.recording import Entry
-from afterstate.envs.daihinmin.records.replay import FORMAT_ERRORS, dealt, read, submission
+from afterstate.envs.daihinmin.records.replay import FORMAT_ERRORS, dealt, parse_submission, read
 from afterstate.envs.daihinmin.records.validity import status
 from afterstate.envs.daihinmin.rules import (
     GAME,
@@ -143,7 +143,7 @@ def _recorded(entry: Entry) -> Game:
     for action in entry["actions"]:
         if game["turn"] != action["p"] or game["to_give"]:
             raise ValueError(f"player {shown(action['p'])} moves out of turn")
-        play(game, submission(action["m"]))
+        play(game, parse_submission(action["m"]))
     if game["turn"] >= 0 or sorted(entry["finish"]) != list(range(N_PLAYERS)):
         raise ValueError("the game is not finished")
     for place, player in enumerate(entry["finish"]):

@@ -98,7 +98,7 @@ def _entry(line: bytes) -> Entry:
     return entry
 
 
-def submission(text: str) -> int:
+def parse_submission(text: str) -> int:
     """Return the number of a submission, `ILLEGAL` if it is not a play."""
     try:
         return plays.parse(text)
@@ -216,7 +216,7 @@ def replay_game(entry: Entry, before: Entry | None = None) -> Iterator[Mismatch]
             yield Mismatch(f"action {number}: turn", recorded["p"], int(game["turn"]))
             return
         expected = play_and_record(
-            game, submission(recorded["m"]), recorded["m"], "legal" in recorded
+            game, parse_submission(recorded["m"]), recorded["m"], "legal" in recorded
         )
         where = f"action {number}, {shown(recorded['m'])} of player {shown(recorded['p'])}: "
         yield from _compare(where, recorded, {"random_finish": None} | expected)

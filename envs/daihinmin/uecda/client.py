@@ -96,7 +96,7 @@ class Connection:
         Raises:
             ProtocolError: the number is not one of those allowed.
         """
-        number = tables.read_int(self._read(tables.INT_BYTES))
+        number = tables.int_from_bytes(self._read(tables.INT_BYTES))
         if number not in allowed:
             raise ProtocolError(f"{meaning} must be one of {listed(allowed)}, got {number}")
         return number
@@ -179,16 +179,16 @@ def _join(connection: Connection, name: str) -> int:
 
 def _play_game(connection: Connection, client_view: ClientView, player: GuardedPlayer) -> int:
     """Play one game; return the server's last number."""
-    client_view.start(connection.table())
+    client_view.read_start(connection.table())
     n = int(client_view.view["to_give"])
     if n:
         connection.send(tables.gift_table(player.give(_seen(client_view), n)))
     end = tables.MORE
     while end == tables.MORE:
         play = None
-        if client_view.turn(connection.table()):
+        if client_view.read_turn(connection.table()):
             play = _submit(connection, client_view, player)
-        client_view.field(connection.table(), play)
+        client_view.read_field(connection.table(), play)
         end = connection.number(
             "the end of an action", (tables.MORE, tables.GAME_OVER, tables.MATCH_OVER)
         )
@@ -200,7 +200,7 @@ def _play_game(connection: Connection, client_view: ClientView, player: GuardedP
 def _submit(connection: Connection, client_view: ClientView, player: GuardedPlayer) -> int:
     """Submit a play of the player; return the play, `plays.PASS` if the server refused it."""
     play = player.choose(_seen(client_view))
-    connection.send(tables.submitted_table(play, client_view.view))
+    connection.send(tables.submission_table(play, client_view.view))
     answer = connection.number("the answer to a play", (ACCEPTED, REFUSED))
     if answer == ACCEPTED and play != ILLEGAL:
         return play

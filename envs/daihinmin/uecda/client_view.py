@@ -34,7 +34,7 @@ from afterstate.envs.daihinmin.uecda.tables import (
     Table,
     read_hand,
     read_state,
-    submission,
+    read_submission,
 )
 from afterstate.envs.daihinmin.views import all_played
 
@@ -75,8 +75,8 @@ class ClientView:
         points: list[int] = self.view["points"].tolist()
         return points
 
-    def start(self, table: Table) -> None:
-        """Start a game from a start table."""
+    def read_start(self, table: Table) -> None:
+        """Read a start table: a game begins."""
         state, before, view = read_state(table), self.view, self._new_view()
         if not state.is_start:
             raise ProtocolError("the server sent another table instead of a start table")
@@ -156,7 +156,7 @@ class ClientView:
             raise ProtocolError("the server started a game in the middle of another one")
         return state
 
-    def turn(self, table: Table) -> bool:
+    def read_turn(self, table: Table) -> bool:
         """Read a turn table; return True if it is the viewer's turn."""
         state, hand, view = self._read(table), read_hand(table), self.view
         if view["starter"] < 0:
@@ -185,7 +185,7 @@ class ClientView:
         self._expect("turn", state.player, int(self.view["turn"]))
         self._expect("seats", state.seats, self.view["seats"].tolist())
 
-    def field(self, table: Table, submitted: int | None = None) -> None:
+    def read_field(self, table: Table, submitted: int | None = None) -> None:
         """Read a field table: the action of the player in turn.
 
         Args:
@@ -205,12 +205,12 @@ class ClientView:
         if play == PASS:
             skip(view)
         else:
-            self._lay(play, submission(table).joker)
+            self._lay(play, read_submission(table).joker)
         advance(view)
 
     def _play_of(self, table: Table) -> int:
         """Return the play of the player in turn that is on the field."""
-        play, text, _ = submission(table)
+        play, text, _ = read_submission(table)
         view, is_mine = self.view, self.view["turn"] == self.viewer
         revolution, lock = bool(view["revolution"]), bool(view["lock"])
         if play in (PASS, ILLEGAL) or not follows(play, view["field"], revolution, lock):

@@ -141,7 +141,7 @@ class HostedMatch:
         text = f"player {number} is {client.name!r} from {client.address}"
         facts: dict[str, Any] = {"player": number, "name": client.name, "address": client.address}
         self._journal.visit("connected", text, **facts)
-        seat.send(tables.int_bytes(number))
+        seat.send(tables.int_to_bytes(number))
         seat.flush()
         self._start_if_full()
 
@@ -253,7 +253,7 @@ class HostedMatch:
         game = recording.deal_entry(match, names, self._title)
         self._send(tables.messages(tables.start_tables(match)))
         while match["to_give"]:
-            cards = tables.gift(await self._answer(lambda seat: seat.give(match)))
+            cards = tables.read_gift(await self._answer(lambda seat: seat.give(match)))
             game["exchange"].append(recording.give_and_record(match, cards))
         game |= recording.lead_entry(match)
         game["actions"] = []
@@ -266,12 +266,12 @@ class HostedMatch:
         """Play one action: ask the player in turn and send the result to all."""
         match = self._match
         self._send(tables.messages(tables.turn_tables(match)))
-        submission = tables.submission(await self._answer(lambda seat: seat.play(match)))
+        submission = tables.read_submission(await self._answer(lambda seat: seat.play(match)))
         action = recording.play_and_record(match, submission.play, submission.text)
         if action["ack"] == ACCEPTED and submission.play != PASS:
             self._put_on_field(submission)
-        self._taken_seats()[action["p"]].send(tables.int_bytes(action["ack"]))
-        self._send([self._field_message(action) + tables.int_bytes(self._end())] * N_PLAYERS)
+        self._taken_seats()[action["p"]].send(tables.int_to_bytes(action["ack"]))
+        self._send([self._field_message(action) + tables.int_to_bytes(self._end())] * N_PLAYERS)
         if action["flow"]:
             self._field = tables.NOTHING
         return action

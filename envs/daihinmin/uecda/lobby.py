@@ -72,7 +72,7 @@ def dismiss(connection: socket.socket, refusal: RefusalCode) -> None:
     What the client has sent is read, because the system would otherwise discard the reason.
     """
     with suppress(OSError):
-        connection.send(tables.int_bytes(refusal))
+        connection.send(tables.int_to_bytes(refusal))
         connection.shutdown(socket.SHUT_WR)
         connection.recv(2 * tables.TABLE_BYTES)
     connection.close()

@@ -24,7 +24,7 @@ from afterstate.envs.daihinmin.uecda.tables import (
     from_bytes,
     gift_table,
     part_of_table,
-    submitted_table,
+    submission_table,
 )
 from afterstate.envs.daihinmin.views import view
 from afterstate.envs.messages import shown
@@ -327,7 +327,7 @@ class PlayerSeat:
     async def play(self, game: Game) -> Table:
         """Return the play that the player chooses."""
         seen = view(game, self._number)
-        return await self._ask(lambda: submitted_table(self._player.choose(seen), game))
+        return await self._ask(lambda: submission_table(self._player.choose(seen), game))
 
     async def _ask(self, answer: Callable[[], Table]) -> Table:
         """Return the player's answer. A player that raises is gone, and its seat passes."""

@@ -107,16 +107,16 @@ def part_of_table(data: bytes) -> str:
     return f"{len(data)} of the {TABLE_BYTES} bytes of a table"
 
 
-def int_bytes(number: int) -> bytes:
+def int_to_bytes(number: int) -> bytes:
     """Return the 4 bytes of a number.
 
-    >>> int_bytes(9).hex()
+    >>> int_to_bytes(9).hex()
     '00000009'
     """
     return number.to_bytes(INT_BYTES, "big", signed=True)
 
 
-def read_int(data: bytes) -> int:
+def int_from_bytes(data: bytes) -> int:
     """Return the number of 4 bytes."""
     return int.from_bytes(data, "big", signed=True)
 
@@ -180,7 +180,7 @@ def gift_table(cards: int) -> Table:
     return table
 
 
-def gift(table: Table) -> int:
+def read_gift(table: Table) -> int:
     """Return the cards that a client gives away; 0, which is punished, if a cell is wrong."""
     cards = read_hand(table)
     return cards if np.array_equal(gift_table(cards)[:_CARD_ROWS], table[:_CARD_ROWS]) else 0
@@ -221,7 +221,7 @@ def play_table(play: int, joker: Cell | None = None) -> Table:
     return table
 
 
-def submitted_table(play: int, game: Game) -> Table:
+def submission_table(play: int, game: Game) -> Table:
     """Return the table by which a client submits a play.
 
     That of `ILLEGAL` has a card in a cell that cannot hold one, so that the server counts it.
@@ -273,7 +273,7 @@ def _cell_text(row: int, column: int, value: int) -> str:
     return f"?{row},{column}={value}"
 
 
-def submission(table: Table) -> Submission:
+def read_submission(table: Table) -> Submission:
     """Return the submission of a client, or the play on the field, from rows 0 to 4."""
     cells = table[:_CARD_ROWS]
     play = _PLAYS.get(cells.tobytes())

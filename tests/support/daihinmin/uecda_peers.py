@@ -228,7 +228,7 @@ class Raw:
         """Play to the end of the match; return the points."""
         end = tables.MORE
         while end != tables.MATCH_OVER:
-            self.client_view.start(self.connection.table())
+            self.client_view.read_start(self.connection.table())
             if self.client_view.view["to_give"]:
                 self.send(self._gift(self, self.client_view.view))
             end = self._play_game()
@@ -238,12 +238,12 @@ class Raw:
         """Play a game from its first turn on."""
         end = tables.MORE
         while end == tables.MORE:
-            if self.client_view.turn(self.connection.table()):
+            if self.client_view.read_turn(self.connection.table()):
                 self.send(self._play(self, self.client_view.view))
                 self.connection.number("answer", (8, 9))
             elif self._watch:
                 self._watch()
-            self.client_view.field(self.connection.table())
+            self.client_view.read_field(self.connection.table())
             end = self.connection.number("end", (0, 1, 2))
         return end
 

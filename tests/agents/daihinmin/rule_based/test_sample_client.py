@@ -17,7 +17,7 @@ from afterstate.agents.daihinmin.rule_based.players import SampleAgent
 from afterstate.agents.daihinmin.rule_based.sample_client import sample_play
 from afterstate.envs.daihinmin import cards, plays, rules
 from afterstate.envs.daihinmin.match import new_match, next_game
-from afterstate.envs.daihinmin.records.replay import dealt, read, submission
+from afterstate.envs.daihinmin.records.replay import dealt, parse_submission, read
 from afterstate.envs.daihinmin.rules import Game, Rules
 from afterstate.envs.daihinmin.views import legal_plays, view
 from tests.oracles import sample_client as oracle
@@ -449,7 +449,7 @@ def compared(file: Path) -> Compared:
                 n_plays += 1
                 if TEXTS[client.choose(view(game, player))] != action["m"]:
                     wrong.append(f"{entry['match']} {entry['game']}: action {number}")
-            rules.play(game, submission(action["m"]))
+            rules.play(game, parse_submission(action["m"]))
     return Compared(n_plays, n_gifts, wrong)
 
 

@@ -19,7 +19,7 @@ from afterstate.__main__ import main
 from afterstate.envs.daihinmin import cards, players, plays
 from afterstate.envs.daihinmin.match import new_match, next_game
 from afterstate.envs.daihinmin.records import recording
-from afterstate.envs.daihinmin.records.replay import dealt, submission
+from afterstate.envs.daihinmin.records.replay import dealt, parse_submission
 from afterstate.envs.daihinmin.rules import ACCEPTED, REFUSED, Game, Rules, give
 from afterstate.envs.daihinmin.uecda import client, tables
 from afterstate.envs.daihinmin.uecda.client_view import ClientView
@@ -61,7 +61,7 @@ class Watched:
         next_game(match)
         self.field = tables.NOTHING
         for client_view, table in zip(self.client_views, tables.start_tables(match), strict=True):
-            client_view.start(table)
+            client_view.read_start(table)
         while match["to_give"]:
             self.compare()
             give(match, player.give(view(match, int(match["turn"])), int(match["to_give"])))
@@ -76,11 +76,13 @@ class Watched:
     def show_turn(self) -> None:
         """Send the turn tables."""
         for player, table in enumerate(tables.turn_tables(self.match)):
-            assert self.client_views[player].turn(table) == (player == self.match["turn"])
+            assert self.client_views[player].read_turn(table) == (player == self.match["turn"])
 
     def act(self, play: int, joker: tuple[int, int] | None = None) -> None:
         """Play an action; send the field table and, unless the game is over, the turn tables."""
-        read = tables.submission(tables.play_table(play, joker)) if play >= 0 else tables.NOTHING
+        read = (
+            tables.read_submission(tables.play_table(play, joker)) if play >= 0 else tables.NOTHING
+        )
         action = recording.play_and_record(self.match, play)
         if action["ack"] == ACCEPTED and play != plays.PASS:
             self.field = read
@@ -88,7 +90,7 @@ class Watched:
             player=action["p"], lock=bool(action["lock"]), is_empty=self.field.play == plays.PASS
         )
         for client_view in self.client_views:
-            client_view.field(tables.field_table(state, self.field.play, self.field.joker))
+            client_view.read_field(tables.field_table(state, self.field.play, self.field.joker))
         self.field = tables.NOTHING if action["flow"] else self.field
         if self.match["turn"] >= 0:
             self.show_turn()
@@ -145,7 +147,7 @@ def first_turn() -> tuple[Game, ClientView]:
     match = new_match(1)
     next_game(match)
     client_view = ClientView(int(match["turn"]))
-    client_view.start(tables.start_tables(match)[client_view.viewer])
+    client_view.read_start(tables.start_tables(match)[client_view.viewer])
     return match, client_view
 
 
@@ -179,12 +181,12 @@ def test_a_turn_against_the_rules_is_an_error(
     assert table[where] != value
     table[where] = value
     with pytest.raises(ProtocolError, match=message):
-        client_view.turn(table)
+        client_view.read_turn(table)
 
 
 def test_a_play_against_the_rules_is_an_error() -> None:
     match, client_view = first_turn()
-    client_view.turn(tables.turn_tables(match)[client_view.viewer])
+    client_view.read_turn(tables.turn_tables(match)[client_view.viewer])
     hand = int(match["hands"][client_view.viewer])
     held = next(card for card in range(52) if hand >> card & 1)
     missing = next(card for card in range(52) if not hand >> card & 1)
@@ -195,8 +197,8 @@ def test_a_play_against_the_rules_is_an_error() -> None:
         (plays.single(held), 1, plays.PASS, "the viewer's play"),
     ]:
         with pytest.raises(ProtocolError, match=message):
-            client_view.field(field_of(match, play, n_cards), submitted)
-    client_view.field(field_of(match, plays.single(held), 1), plays.single(held))
+            client_view.read_field(field_of(match, play, n_cards), submitted)
+    client_view.read_field(field_of(match, plays.single(held), 1), plays.single(held))
     with pytest.raises(ProtocolError, match="the end of the game"):
         client_view.check_end(True)
 
@@ -221,11 +223,11 @@ def test_a_lock_without_a_suit_is_ignored(
     caplog: pytest.LogCaptureFixture, play: int | None
 ) -> None:
     match, client_view = first_turn()
-    client_view.turn(tables.turn_tables(match)[client_view.viewer])
+    client_view.read_turn(tables.turn_tables(match)[client_view.viewer])
     for game in (match, client_view.view):
         game["field"] = play or plays.PASS
     match["lock"] = 1
-    assert client_view.turn(tables.turn_tables(match)[client_view.viewer])
+    assert client_view.read_turn(tables.turn_tables(match)[client_view.viewer])
     assert client_view.view["lock"] == 0
     assert "lock 1" in caplog.text
 
@@ -234,7 +236,7 @@ def test_classes_of_a_client_in_a_turn_table_are_ignored() -> None:
     match, client_view = first_turn()
     table = tables.turn_tables(match)[client_view.viewer]
     table[6, 5:10] = 2**31 - 1
-    assert client_view.turn(table)
+    assert client_view.read_turn(table)
 
 
 def recorded_views(entry: dict[str, Any]) -> Iterator[tuple[int, Game]]:
@@ -249,7 +251,7 @@ def recorded_views(entry: dict[str, Any]) -> Iterator[tuple[int, Game]]:
             give(game, cards.parse(gift["cards"]))
     for action in entry["actions"]:
         yield action["p"], view(game, action["p"])
-        recording.play_and_record(game, submission(action["m"]))
+        recording.play_and_record(game, parse_submission(action["m"]))
 
 
 def test_views_over_the_network_equal_those_in_the_same_process(tmp_path: Path) -> None:
@@ -299,7 +301,7 @@ def start_table() -> bytes:
     return tables.to_bytes(tables.start_tables(match)[1])
 
 
-ONE, SEVEN = tables.int_bytes(1), tables.int_bytes(7)
+ONE, SEVEN = tables.int_to_bytes(1), tables.int_to_bytes(7)
 
 
 @pytest.mark.parametrize(
@@ -308,8 +310,8 @@ ONE, SEVEN = tables.int_bytes(1), tables.int_bytes(7)
         (b"", ConnectionError, "protocol 20070"),
         (ONE[:2], ConnectionError, "before it gave a number"),
         (SEVEN, ProtocolError, "number of a player"),
-        (tables.int_bytes(-6), ProtocolError, "number of a player"),
-        (tables.int_bytes(-1), ConnectionError, "refused the client: all seats are taken"),
+        (tables.int_to_bytes(-6), ProtocolError, "number of a player"),
+        (tables.int_to_bytes(-1), ConnectionError, "refused the client: all seats are taken"),
         (ONE, ConnectionError, "the server hung up"),
         (ONE + start_table()[:100], ConnectionError, "the server hung up"),
         (ONE + bytes(480), ProtocolError, "impossible rows 5 and 6"),

@@ -19,7 +19,7 @@ from afterstate.envs.daihinmin.rules import N_PLAYERS, Game
 from afterstate.envs.daihinmin.uecda import server
 from afterstate.envs.daihinmin.uecda.seats import Clock, Gone, PlayerSeat, read_table
 from afterstate.envs.daihinmin.uecda.settings import ServerSettings
-from afterstate.envs.daihinmin.uecda.tables import TABLE_BYTES, submission
+from afterstate.envs.daihinmin.uecda.tables import TABLE_BYTES, read_submission
 from tests.support.daihinmin.uecda_peers import (
     SOON,
     RandomPlayer,
@@ -184,7 +184,7 @@ def test_a_number_that_is_no_play_is_illegal_of_a_player_that_stays(
     game = new_match(1)
     next_game(game)
     answer = asyncio.run(seat.play(game))
-    assert not seat.gone and submission(answer).play == ILLEGAL
+    assert not seat.gone and read_submission(answer).play == ILLEGAL
     assert caplog.messages == [f"the player 'wrong' chose {number}, which is no play"]
 
 

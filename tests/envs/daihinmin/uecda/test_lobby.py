@@ -159,7 +159,7 @@ def test_an_address_has_a_limit_of_seats(tmp_path: Path) -> None:
             assert (first.join(), second.join()) == (2, 3)
             with Raw(match.port, host=OTHER) as third:
                 third.send(tables.to_bytes(tables.profile_table("third")))
-                assert third.rest() == tables.int_bytes(RefusalCode.ADDRESS)
+                assert third.rest() == tables.int_to_bytes(RefusalCode.ADDRESS)
             playing = [match.spawn(each.play_match) for each in (first, second)]
             match.join(1).result(timeout=SOON)
             for each in playing:
@@ -214,7 +214,7 @@ def wait_for_seating(match: Running, n: int) -> None:
 def is_refused(connection: socket.socket) -> bool:
     """Return True if the server refuses a client because of a crowd."""
     data = connection.recv(4)
-    return data == tables.int_bytes(RefusalCode.CROWD) and is_closed(connection)
+    return data == tables.int_to_bytes(RefusalCode.CROWD) and is_closed(connection)
 
 
 @pytest.mark.parametrize("seats", [1, 5])
@@ -284,7 +284,7 @@ def test_a_flood_that_pauses_takes_no_seat(
         time.sleep(3)  # longer than a period
         with Raw(match.port, host=OTHER) as early:
             early.send(tables.to_bytes(tables.profile_table("early")))
-            assert early.rest() == tables.int_bytes(RefusalCode.ADDRESS)
+            assert early.rest() == tables.int_to_bytes(RefusalCode.ADDRESS)
         time.sleep(lobby.FLOOD_SECONDS + 1)
         with Raw(match.port, host=OTHER) as late:
             assert late.join() == 4
@@ -314,7 +314,7 @@ def test_events_about_strangers_are_limited_but_counted(
         for each in range(30):
             with Raw(match.port) as stranger:
                 stranger.send(bytes(480))
-                assert stranger.rest() == tables.int_bytes(RefusalCode.PROTOCOL), each
+                assert stranger.rest() == tables.int_to_bytes(RefusalCode.PROTOCOL), each
         match.join(1).result(timeout=SOON)
         match.result()
     assert len(match.events("refused")) == 10

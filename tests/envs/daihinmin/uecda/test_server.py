@@ -147,7 +147,7 @@ def test_clients_of_other_protocols_are_refused(tmp_path: Path) -> None:
         for data in (profile(20060), profile(20140), b"GET / HTTP/1.1\r\n" * 30):
             with Raw(match.port) as stranger:
                 stranger.send(data)
-                assert stranger.rest() == tables.int_bytes(RefusalCode.PROTOCOL)
+                assert stranger.rest() == tables.int_to_bytes(RefusalCode.PROTOCOL)
         match.join(1).result(timeout=SOON)
         check_result(match, games=1)
     for version, why in zip((20060, 20140, 1195725856), refusals(match), strict=True):
@@ -160,7 +160,7 @@ def test_clients_without_a_profile_are_refused(tmp_path: Path) -> None:
             half.send(profile(20070)[:479])
             gone.send(profile(20070)[:240])
             gone.socket.shutdown(socket.SHUT_WR)
-            assert half.rest() == tables.int_bytes(RefusalCode.NO_PROFILE)
+            assert half.rest() == tables.int_to_bytes(RefusalCode.NO_PROFILE)
             assert gone.is_cut()
             reasons = refusals(match, 3)
     for part in ("sent 0 of", "sent 479 of", "hung up after 240 of"):
@@ -179,7 +179,7 @@ def test_the_sixth_client_is_refused(tmp_path: Path) -> None:
     with serving(tmp_path, own=4, games=1) as match, Raw(match.port) as fifth:
         assert fifth.join() == 4
         with Raw(match.port) as sixth:
-            assert sixth.rest() == tables.int_bytes(RefusalCode.FULL)
+            assert sixth.rest() == tables.int_to_bytes(RefusalCode.FULL)
         fifth.play_match()
         check_result(match, games=1)
     assert refusals(match) == ["came when all seats were taken"]

@@ -53,8 +53,8 @@ def test_a_profile_has_the_version_and_the_name() -> None:
 
 
 def test_an_integer_is_four_bytes_high_byte_first() -> None:
-    assert tables.int_bytes(0x102) == bytes([0, 0, 1, 2])
-    assert tables.read_int(bytes([255, 255, 255, 254])) == -2
+    assert tables.int_to_bytes(0x102) == bytes([0, 0, 1, 2])
+    assert tables.int_from_bytes(bytes([255, 255, 255, 254])) == -2
 
 
 def test_a_negative_cell_is_sent_as_0() -> None:
@@ -84,14 +84,14 @@ def test_a_profile_of_another_version_and_an_unprintable_name() -> None:
 def test_a_gift_with_the_joker() -> None:
     message = message_of({(0, 1): 1, (4, 1): 2})
     assert tables.to_bytes(tables.gift_table(cards.parse("S3 JO"))) == message
-    assert tables.gift(tables.from_bytes(message)) == cards.parse("S3 JO")
+    assert tables.read_gift(tables.from_bytes(message)) == cards.parse("S3 JO")
 
 
 def test_gifts_make_a_round_trip() -> None:
     chance = random.Random(1)
     for _ in range(300):
         hand = chance.getrandbits(53)
-        assert tables.gift(tables.gift_table(hand)) == hand
+        assert tables.read_gift(tables.gift_table(hand)) == hand
         assert cells_of(tables.gift_table(hand)) == hand_cells(cards.text(hand))
     with pytest.raises(ValueError, match="53 bits"):
         tables.gift_table(1 << 53)
@@ -110,13 +110,13 @@ def test_gifts_make_a_round_trip() -> None:
     ],
 )
 def test_a_gift_with_a_wrong_cell_is_empty(cells: Cells) -> None:
-    assert tables.gift(table_of(cells)) == 0
+    assert tables.read_gift(table_of(cells)) == 0
 
 
 def test_rows_5_to_7_of_a_client_are_not_read() -> None:
     noise = {(row, column): 3 for row in (5, 6, 7) for column in range(15)}
-    assert tables.gift(table_of(noise | {(3, 13): 1})) == cards.parse("C2")
-    assert tables.submission(table_of(noise | {(3, 13): 1})).text == "C2"
+    assert tables.read_gift(table_of(noise | {(3, 13): 1})) == cards.parse("C2")
+    assert tables.read_submission(table_of(noise | {(3, 13): 1})).text == "C2"
 
 
 @pytest.mark.parametrize(
@@ -133,13 +133,13 @@ def test_rows_5_to_7_of_a_client_are_not_read() -> None:
 )
 def test_submissions_are_read_from_their_bytes(cells: Cells, text: str) -> None:
     message = message_of(cells)
-    assert tables.submission(tables.from_bytes(message)) == (plays.parse(text), text, None)
+    assert tables.read_submission(tables.from_bytes(message)) == (plays.parse(text), text, None)
     assert tables.to_bytes(tables.play_table(plays.parse(text))) == message
 
 
 def test_all_plays_make_a_round_trip() -> None:
     for play in range(plays.N_PLAYS):
-        read = tables.submission(tables.from_bytes(tables.to_bytes(tables.play_table(play))))
+        read = tables.read_submission(tables.from_bytes(tables.to_bytes(tables.play_table(play))))
         assert read[:2] == (play, plays.text(play))
 
 
@@ -147,7 +147,7 @@ def test_a_lone_joker_may_be_in_any_cell_of_rows_0_to_3() -> None:
     for row in range(4):
         for column in range(15):
             message = message_of({(row, column): 2})
-            read = tables.submission(tables.from_bytes(message))
+            read = tables.read_submission(tables.from_bytes(message))
             assert read == (plays.LONE_JOKER, "JO", (row, column))
             table = tables.play_table(plays.LONE_JOKER, (row, column))
             assert tables.to_bytes(table) == message
@@ -166,7 +166,7 @@ def test_a_lone_joker_may_be_in_any_cell_of_rows_0_to_3() -> None:
     ],
 )
 def test_malformed_plays_are_written_cell_by_cell(cells: Cells, text: str) -> None:
-    assert tables.submission(table_of(cells)) == (ILLEGAL, text, None)
+    assert tables.read_submission(table_of(cells)) == (ILLEGAL, text, None)
 
 
 def test_the_text_of_a_submission_is_replayed_as_the_same_play() -> None:
@@ -179,8 +179,8 @@ def test_the_text_of_a_submission_is_replayed_as_the_same_play() -> None:
                 for _ in range(n)
             }
         )
-        read = tables.submission(table)
-        assert replay.submission(read.text) == read.play
+        read = tables.read_submission(table)
+        assert replay.parse_submission(read.text) == read.play
 
 
 def test_a_wrong_play_number_is_an_error() -> None:
