@@ -67,12 +67,12 @@ def _server(options: Serve) -> Server:
     rng = np.random.default_rng(None if options.seed is None else options.seed % 2**64)
     seeds = iter(rng.integers(2**63, size=len(options.seats) + len(lost)).tolist())
     with named("seats"):
-        own = [(name, player_daihinmin(name, next(seeds))) for name in options.seats]
+        built_in = [(name, player_daihinmin(name, next(seeds))) for name in options.seats]
     with named("replacement"):
         replacements = [(name, player_daihinmin(name, next(seeds))) for name in lost]
         if options.replacement and not lost:
             player_daihinmin(options.replacement)
-    return Server(ServerSettings(**settings), own, replacements)
+    return Server(ServerSettings(**settings), built_in, replacements)
 
 
 def _print_standings(server: Server) -> None:

@@ -44,7 +44,7 @@ class HostedMatch:
         seed: seed of the match.
         title: name of the match in the log.
         journal: gets its games and events.
-        own: built-in players that take the first seats.
+        built_in: built-in players that take the first seats.
         replacements: built-in players that take over the seats of lost clients, in this order;
             without one, a seat passes.
     """
@@ -55,7 +55,7 @@ class HostedMatch:
         seed: int,
         title: str,
         journal: Journal,
-        own: Sequence[NamedPlayer] = (),
+        built_in: Sequence[NamedPlayer] = (),
         replacements: Sequence[NamedPlayer] = (),
     ) -> None:
         self.games = 0
@@ -68,7 +68,7 @@ class HostedMatch:
         self._flushing: asyncio.TimerHandle | None = None
         self._replacements = list(replacements)
         self._seats: list[Seat | None] = [None] * N_PLAYERS
-        for number, (name, player) in enumerate(own):
+        for number, (name, player) in enumerate(built_in):
             self._seats[number] = PlayerSeat(player, name, number, self._on_gone(number))
 
     def standings(self) -> list[Score]:

@@ -60,7 +60,7 @@ class Server:
 
     Args:
         settings: settings of the server.
-        own: built-in players that take the first seats.
+        built_in: built-in players that take the first seats.
         replacements: built-in players that take over the seats of lost clients, in this order;
             without one, a seat passes.
 
@@ -75,16 +75,16 @@ class Server:
     def __init__(
         self,
         settings: ServerSettings | None = None,
-        own: Sequence[NamedPlayer] = (),
+        built_in: Sequence[NamedPlayer] = (),
         replacements: Sequence[NamedPlayer] = (),
     ) -> None:
         self.settings = settings or ServerSettings()
-        check(self.settings, len(own))
+        check(self.settings, len(built_in))
         seed = self.settings.seed
         self._seed = draw_word(np.random.default_rng()) if seed is None else seed
         now = time.strftime("%Y%m%d%H%M%S")  # another server may start in this second
         self._title = self.settings.match or f"{now}_{secrets.token_hex(3)}"
-        self._own, self._replacements = own, replacements
+        self._built_in, self._replacements = built_in, replacements
         self._journal = Journal(self.settings.log, self.settings.events)
         self._seating: dict[asyncio.Task[None], str] = {}
         self._lobby = Lobby(
@@ -112,7 +112,7 @@ class Server:
         """Return the next match, before its first client."""
         title = f"{self._title}-{self.matches + 1}" if self.matches else self._title
         seed = (self._seed + self.matches) % 2**64
-        players = self._own, self._replacements
+        players = self._built_in, self._replacements
         return HostedMatch(self.settings, seed, title, self._journal, *players)
 
     async def run(self, on_listening: Callable[[int], None] | None = None) -> list[Score]:

@@ -99,19 +99,19 @@ def _is_same(file: Path | None, other: Path | None) -> bool:
     return os.path.realpath(file) == os.path.realpath(other)
 
 
-def check(settings: ServerSettings, n_players: int) -> None:
+def check(settings: ServerSettings, n_built_in: int) -> None:
     """Raise ValueError for settings that no match can be played with.
 
     Args:
         settings: the settings.
-        n_players: number of built-in players.
+        n_built_in: number of built-in players.
     """
     if not settings.host:
         raise ValueError("host must be an address, got ''")
     if not 0 <= settings.port < 2**16:
         raise ValueError(f"port must be in 0..65535, got {shown(settings.port)}")
-    if n_players > N_SEATS:
-        raise ValueError(f"seats must be at most {N_SEATS}, got {n_players}")
+    if n_built_in > N_SEATS:
+        raise ValueError(f"seats must be at most {N_SEATS}, got {n_built_in}")
     if settings.seed is not None and not 0 <= settings.seed < 2**64:
         raise ValueError(f"seed must be in 0..2**64 - 1, got {shown(settings.seed)}")
     if _is_same(settings.log, settings.events):

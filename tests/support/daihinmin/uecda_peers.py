@@ -148,13 +148,15 @@ class Running:
 @contextmanager
 def serving(
     folder: Path,
-    own: int | Sequence[Player] = 0,
+    built_in: int | Sequence[Player] = 0,
     replacements: Sequence[NamedPlayer] = (),
     **settings: Any,
 ) -> Iterator[Running]:
     """Run a server whose first seats have built-in players, random ones by default."""
-    players = [RandomPlayer(100 + i) for i in range(own)] if isinstance(own, int) else own
-    seats = tuple((f"own{number}", player) for number, player in enumerate(players))
+    players = (
+        [RandomPlayer(100 + i) for i in range(built_in)] if isinstance(built_in, int) else built_in
+    )
+    seats = tuple((f"built_in{number}", player) for number, player in enumerate(players))
     files = {"log": folder / "games.jsonl", "events": folder / "events.jsonl"}
     defaults: dict[str, Any] = {"port": 0, "seed": 1, "reply_seconds": SOON, "sharing_seconds": 0}
     with ThreadPoolExecutor(16) as pool:

@@ -26,10 +26,12 @@ sys.exit(main(["serve", *sys.argv[1:]]))
 SEATS = ["a", "bb", "ccc", "dddd", "eeeee"]
 
 
-def start_command(folder: Path, own: int, *options: str, **streams: Any) -> subprocess.Popen[str]:
+def start_command(
+    folder: Path, built_in: int, *options: str, **streams: Any
+) -> subprocess.Popen[str]:
     """Start the command with random players in the first seats; log and events are in a folder."""
     files = ["--log", str(folder / "games.jsonl"), "--events", str(folder / "events.jsonl")]
-    seats = ["--seats", *SEATS[:own]] if own else []
+    seats = ["--seats", *SEATS[:built_in]] if built_in else []
     words = [sys.executable, "-c", SCRIPT, "--port", "0", "--seed", "1", *files, *options, *seats]
     paths = os.pathsep.join([str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH", "")])
     env = os.environ | {"PYTHONPATH": paths}
@@ -77,10 +79,10 @@ class Serving:
 
 
 @contextmanager
-def serving_command(folder: Path, own: int, *options: str) -> Iterator[Serving]:
+def serving_command(folder: Path, built_in: int, *options: str) -> Iterator[Serving]:
     """Run a server in another process, which is killed at the end."""
     quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    with start_command(folder, own, *options, **quiet) as process:
+    with start_command(folder, built_in, *options, **quiet) as process:
         try:
             serving = Serving(process, folder)
             serving.wait_until_listening()

@@ -381,7 +381,7 @@ def run(
 def test_the_command_plays_a_match(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with serving(tmp_path, own=4, games=2) as server:
+    with serving(tmp_path, built_in=4, games=2) as server:
         port = str(server.port)
         code, out, err = run(["--port", port, "--name", "commander-9"], monkeypatch, capsys)
         standings = server.result()
@@ -417,7 +417,7 @@ def test_an_error_of_the_player_is_its_own(
         def choose(self, view: Game) -> int:
             return int("not a number")
 
-    with serving(tmp_path, own=4, games=1) as server:
+    with serving(tmp_path, built_in=4, games=1) as server:
         with pytest.raises(PlayerError, match=r"the player 'test' raised ValueError\(.*") as error:
             client.play_match(("127.0.0.1", server.port), Broken(1), "test", SOON)
         server.result()
@@ -449,7 +449,7 @@ def test_the_command_reports_an_error_of_the_player(
         raise error
 
     monkeypatch.setattr(RandomPlayer, "choose", fail)
-    with serving(tmp_path, own=[agents.make("daihinmin-sample")] * 4, games=1) as server:
+    with serving(tmp_path, built_in=[agents.make("daihinmin-sample")] * 4, games=1) as server:
         code, out, err = run(["--port", str(server.port), "--name", "mine"], monkeypatch, capsys)
         server.result()
     assert (code, out, err) == (1, "", f"error: the player 'mine' raised {error!r}\n")
@@ -465,7 +465,7 @@ def test_an_impossible_answer_is_logged_and_counted(
         def give(self, view: Game, n: int) -> int:
             return -7
 
-    with serving(tmp_path, own=4, games=4) as server:
+    with serving(tmp_path, built_in=4, games=4) as server:
         result = client.play_match(("127.0.0.1", server.port), Wrong(1), "test", SOON)
         server.result()
     actions = [a for game in server.games() for a in game["actions"] if a["p"] == result.player]

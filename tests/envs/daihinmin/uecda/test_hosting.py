@@ -55,7 +55,7 @@ def slowly(client: Raw, view: Game) -> bytes:
 @pytest.mark.parametrize("scope", ["game", "match"])
 def test_a_client_that_uses_up_its_time_is_dropped(tmp_path: Path, scope: str) -> None:
     limits: dict[str, Any] = {f"{scope}_seconds": 0.1}
-    with serving(tmp_path, own=4, games=3, **limits) as match, Raw(match.port, slowly) as slow:
+    with serving(tmp_path, built_in=4, games=3, **limits) as match, Raw(match.port, slowly) as slow:
         slow.join("slow")
         with pytest.raises(ConnectionError):
             slow.play_match()
@@ -87,7 +87,7 @@ def check_replaced(match: Running, player: int) -> None:
 
 def test_a_lost_client_is_replaced_in_the_same_action(tmp_path: Path) -> None:
     heirs = [("heir", RandomPlayer(7))]
-    with serving(tmp_path, own=3, games=4, replacements=heirs) as match:
+    with serving(tmp_path, built_in=3, games=4, replacements=heirs) as match:
         lost, stayer = match.join(1, LeavesInGame2(1)), match.join(2)
         with pytest.raises(RuntimeError):
             lost.result(timeout=SOON)
@@ -107,7 +107,7 @@ def test_a_late_client_is_replaced_in_the_same_action(tmp_path: Path) -> None:
 
     heirs = [("heir", RandomPlayer(7))]
     settings: dict[str, Any] = {"games": 4, "reply_seconds": 0.3, "replacements": heirs}
-    with serving(tmp_path, own=4, **settings) as match, Raw(match.port, silent) as late:
+    with serving(tmp_path, built_in=4, **settings) as match, Raw(match.port, silent) as late:
         assert late.join("c1") == 4
         with pytest.raises(ConnectionError):
             late.play_match()
@@ -117,7 +117,7 @@ def test_a_late_client_is_replaced_in_the_same_action(tmp_path: Path) -> None:
 
 def test_lost_clients_without_a_replacement_pass(tmp_path: Path) -> None:
     heirs = [("heir", RandomPlayer(7))]
-    with serving(tmp_path, own=3, games=4, replacements=heirs) as match:
+    with serving(tmp_path, built_in=3, games=4, replacements=heirs) as match:
         lost = [match.join(seed, LeavesInGame2(seed)) for seed in range(2)]
         for each in lost:
             with pytest.raises(RuntimeError):
@@ -129,7 +129,7 @@ def test_lost_clients_without_a_replacement_pass(tmp_path: Path) -> None:
 
 
 def test_metrics_count_connections_answers_and_games(tmp_path: Path) -> None:
-    with serving(tmp_path, own=3, games=2) as match:
+    with serving(tmp_path, built_in=3, games=2) as match:
         with Raw(match.port) as stranger:
             stranger.send(bytes(480))
             stranger.rest()
@@ -152,12 +152,12 @@ def test_metrics_are_reported_from_time_to_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "METRICS_SECONDS", 0.05)
-    with serving(tmp_path, own=4) as match:
+    with serving(tmp_path, built_in=4) as match:
         assert len(match.events("metrics", 3)) >= 3
 
 
 def test_matches_follow_one_another(tmp_path: Path) -> None:
-    with serving(tmp_path, own=3, games=2, matches=3, match="cup") as match:
+    with serving(tmp_path, built_in=3, games=2, matches=3, match="cup") as match:
         for _ in range(3):
             clients = [match.join(seed) for seed in range(2)]
             assert [each.result(timeout=SOON).games for each in clients] == [2, 2]
@@ -193,8 +193,8 @@ def test_illegal_numbers_of_a_built_in_player_are_counted(tmp_path: Path) -> Non
         def choose(self, view: Game) -> int:
             return N_PLAYS
 
-    own = [Wrong(i) if i == 2 else RandomPlayer(i) for i in range(N_PLAYERS)]
-    with serving(tmp_path, own=own, games=2) as match:
+    built_in = [Wrong(i) if i == 2 else RandomPlayer(i) for i in range(N_PLAYERS)]
+    with serving(tmp_path, built_in=built_in, games=2) as match:
         match.result()
     actions = [a for game in match.games() for a in game["actions"] if a["p"] == 2]
     illegal = [event["illegal"] for event in match.events("game")]
@@ -213,7 +213,7 @@ def test_a_stop_between_two_matches_loses_no_event(
             await asyncio.sleep(SOON)
 
     monkeypatch.setattr(PlayerSeat, "close", close)
-    with serving(tmp_path, own=N_PLAYERS, games=1, matches=2, match="cup") as match:
+    with serving(tmp_path, built_in=N_PLAYERS, games=1, matches=2, match="cup") as match:
         match.events("metrics", 2)  # the second one is written before the first match is closed
         match.stop()
         with pytest.raises(asyncio.CancelledError):

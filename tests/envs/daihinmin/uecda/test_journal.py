@@ -93,14 +93,14 @@ def test_an_incomplete_line_is_ended_before_the_next(tmp_path: Path) -> None:
 def test_a_match_continues_without_events_but_not_without_its_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    full, own = Path("/dev/full"), tuple((f"p{i}", RandomPlayer(i)) for i in range(5))
-    played = server.Server(ServerSettings(port=0, games=2, events=full), own)
+    full, built_in = Path("/dev/full"), tuple((f"p{i}", RandomPlayer(i)) for i in range(5))
+    played = server.Server(ServerSettings(port=0, games=2, events=full), built_in)
     asyncio.run(played.run())
     assert played.games == 2
     assert [r.message.split(":")[0] for r in caplog.records].count(
         "events are no longer written"
     ) == 1
-    stopped = server.Server(ServerSettings(port=0, games=2, log=full), own)
+    stopped = server.Server(ServerSettings(port=0, games=2, log=full), built_in)
     with pytest.raises(OSError, match="No space left"):
         asyncio.run(stopped.run())
     assert stopped.games == 0

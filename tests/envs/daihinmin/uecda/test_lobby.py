@@ -71,7 +71,7 @@ def is_closed(connection: socket.socket, seconds: float = SOON) -> bool:
 def test_a_burst_does_not_evict_a_client_that_sent_its_profile(
     crowd: Crowd, tmp_path: Path, before: int
 ) -> None:
-    with serving(tmp_path, own=4, games=1) as match:
+    with serving(tmp_path, built_in=4, games=1) as match:
         match.block(0.3)
         crowd(match, before, "127.0.0.1")
         with Raw(match.port) as good:
@@ -105,7 +105,7 @@ def bursts(match: Running, crowd: Crowd, size: int, seconds: float) -> Iterator[
 
 @pytest.mark.slow
 def test_bursts_keep_no_client_of_another_address_from_a_seat(crowd: Crowd, tmp_path: Path) -> None:
-    with serving(tmp_path, own=3, games=1) as match, bursts(match, crowd, 40, 0.004):
+    with serving(tmp_path, built_in=3, games=1) as match, bursts(match, crowd, 40, 0.004):
         time.sleep(0.2)
         start = time.monotonic()
         clients = [match.join(seed) for seed in range(2)]
@@ -119,7 +119,7 @@ def test_a_silent_client_keeps_its_place_for_a_moment(
     crowd: Crowd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lobby, "PATIENCE_SECONDS", SOON)
-    with serving(tmp_path, own=4, games=1, connections_per_address=1) as match:
+    with serving(tmp_path, built_in=4, games=1, connections_per_address=1) as match:
         with Raw(match.port) as slow:
             crowd(match, 5, "127.0.0.1")
             assert slow.join() == 4
@@ -127,7 +127,7 @@ def test_a_silent_client_keeps_its_place_for_a_moment(
 
 
 def test_an_address_has_a_limit_of_silent_connections(crowd: Crowd, tmp_path: Path) -> None:
-    with serving(tmp_path, own=4, connections_per_address=3, handshake_seconds=SOON) as match:
+    with serving(tmp_path, built_in=4, connections_per_address=3, handshake_seconds=SOON) as match:
         stranger = crowd(match, 1, "127.0.0.3")
         first = crowd(match, 3)
         time.sleep(lobby.PATIENCE_SECONDS + 0.05)
@@ -141,7 +141,7 @@ def test_a_full_lobby_takes_places_from_the_address_with_most(
     crowd: Crowd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lobby, "PATIENCE_SECONDS", SOON)
-    with serving(tmp_path, own=4, games=1, connections=4, handshake_seconds=SOON) as match:
+    with serving(tmp_path, built_in=4, games=1, connections=4, handshake_seconds=SOON) as match:
         many = crowd(match, 4)
         (last,) = crowd(match, 1)
         assert is_closed(last)  # its address has most, and none has been silent for a moment
@@ -154,7 +154,7 @@ def test_a_full_lobby_takes_places_from_the_address_with_most(
 
 
 def test_an_address_has_a_limit_of_seats(tmp_path: Path) -> None:
-    with serving(tmp_path, own=2, games=1, seats_per_address=2) as match:
+    with serving(tmp_path, built_in=2, games=1, seats_per_address=2) as match:
         with Raw(match.port, host=OTHER) as first, Raw(match.port, host=OTHER) as second:
             assert (first.join(), second.join()) == (2, 3)
             with Raw(match.port, host=OTHER) as third:
@@ -174,7 +174,7 @@ def test_a_flood_of_profiles_takes_no_seat(
     """Honest clients of other addresses, also two of one address, get theirs within a second."""
     monkeypatch.setattr(lobby, "ARRIVAL_SECONDS", 20)  # a busy machine makes a slow flood
     settings: dict[str, Any] = {"games": 1, "sharing_seconds": 0.3, "reply_seconds": 0.5}
-    with serving(tmp_path, own=2, **settings) as match:
+    with serving(tmp_path, built_in=2, **settings) as match:
         profile = tables.to_bytes(tables.profile_table("flood"))
         crowd(match, lobby.MAX_ARRIVALS + 1)
         time.sleep(0.3)  # its first profiles would get a seat
@@ -224,7 +224,7 @@ def test_an_address_has_a_limit_of_clients_that_wait_for_a_seat(
     """The rest is refused immediately; a client of another address gets its seat."""
     most = seats + lobby.SPARE_CLIENTS
     settings: dict[str, Any] = {"sharing_seconds": SOON, "seats_per_address": seats}
-    with serving(tmp_path, own=3, games=1, **settings) as match:
+    with serving(tmp_path, built_in=3, games=1, **settings) as match:
         match.block(0.2)
         for _ in range(most + 20):
             enter(crowd, match, OTHER, has_profile=True)
@@ -241,7 +241,7 @@ def test_a_client_that_hangs_up_does_not_wait_for_a_seat(
 ) -> None:
     """Clients that hang up again and again do not use up the places of their address."""
     monkeypatch.setattr(lobby, "SPARE_CLIENTS", 0)
-    with serving(tmp_path, own=4, games=1, sharing_seconds=SOON, seats_per_address=1) as match:
+    with serving(tmp_path, built_in=4, games=1, sharing_seconds=SOON, seats_per_address=1) as match:
         monkeypatch.setattr(server, "WATCH_SECONDS", SOON)
         enter(crowd, match, OTHER, has_profile=True)
         wait_for_seating(match, 1)
@@ -279,7 +279,7 @@ def test_a_flood_that_pauses_takes_no_seat(
     crowd: Crowd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lobby, "ARRIVAL_SECONDS", 2)  # a slow machine makes a slow flood
-    with serving(tmp_path, own=4, games=1) as match:
+    with serving(tmp_path, built_in=4, games=1) as match:
         crowd(match, lobby.MAX_ARRIVALS + 1)
         time.sleep(3)  # longer than a period
         with Raw(match.port, host=OTHER) as early:
@@ -292,7 +292,7 @@ def test_a_flood_that_pauses_takes_no_seat(
 
 
 def test_a_refused_client_names_the_reason(tmp_path: Path) -> None:
-    with serving(tmp_path, own=5, games=10**6) as match:
+    with serving(tmp_path, built_in=5, games=10**6) as match:
         for _ in range(20):
             with pytest.raises(ConnectionError, match="refused the client: all seats are taken"):
                 client.play_match(("127.0.0.1", match.port), RandomPlayer(0), "late", SOON)
@@ -300,7 +300,7 @@ def test_a_refused_client_names_the_reason(tmp_path: Path) -> None:
 
 def test_an_old_client_that_is_refused_finds_the_end_of_the_stream(tmp_path: Path) -> None:
     """The sample client takes any number, and ends when it reads no start table after it."""
-    with serving(tmp_path, own=5, games=10**6) as match, Raw(match.port) as old:
+    with serving(tmp_path, built_in=5, games=10**6) as match, Raw(match.port) as old:
         old.send(tables.to_bytes(tables.profile_table("old")))
         assert int.from_bytes(old.socket.recv(4), "big", signed=True) == RefusalCode.FULL
         assert old.socket.recv(480) == b""
@@ -310,7 +310,7 @@ def test_events_about_strangers_are_limited_but_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(journal, "MAX_VISITS", 10)
-    with serving(tmp_path, own=4, games=1) as match:
+    with serving(tmp_path, built_in=4, games=1) as match:
         for each in range(30):
             with Raw(match.port) as stranger:
                 stranger.send(bytes(480))
@@ -332,7 +332,7 @@ def test_the_lobby_survives_a_lack_of_file_descriptors(
         return accept(listener)
 
     monkeypatch.setattr(socket.socket, "accept", failing)
-    with serving(tmp_path, own=4, games=1) as match:
+    with serving(tmp_path, built_in=4, games=1) as match:
         assert match.join(1).result(timeout=SOON).games == 1
         match.result()
     assert len(match.events("paused")) == 3

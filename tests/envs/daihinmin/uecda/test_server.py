@@ -77,17 +77,17 @@ def test_five_clients_play_a_match(tmp_path: Path, caplog: pytest.LogCaptureFixt
 
 
 def test_built_in_players_play_a_repeatable_match(tmp_path: Path) -> None:
-    with serving(tmp_path, own=5, games=4) as match:
+    with serving(tmp_path, built_in=5, games=4) as match:
         check_result(match, games=4)
     first = match.games()
     (tmp_path / "again").mkdir()
-    with serving(tmp_path / "again", own=5, games=4) as match:
+    with serving(tmp_path / "again", built_in=5, games=4) as match:
         check_result(match, games=4)
     assert [game["actions"] for game in match.games()] == [game["actions"] for game in first]
 
 
 def test_names_are_shortened_and_cleaned(tmp_path: Path) -> None:
-    with serving(tmp_path, own=3, games=1) as match:
+    with serving(tmp_path, built_in=3, games=1) as match:
         with Raw(match.port) as first, Raw(match.port) as second:
             assert (first.join("twins\x07and more"), second.join("")) == (3, 4)
             both = match.spawn(first.play_match), match.spawn(second.play_match)
@@ -103,7 +103,7 @@ def test_a_slow_client_that_answers_in_time_is_not_dropped(tmp_path: Path) -> No
             time.sleep(0.002)
         return b""
 
-    with serving(tmp_path, own=4, games=2) as match, Raw(match.port, in_pieces) as slow:
+    with serving(tmp_path, built_in=4, games=2) as match, Raw(match.port, in_pieces) as slow:
         slow.join()
         slow.play_match()
         check_result(match, games=2)
@@ -126,7 +126,7 @@ def test_all_clients_get_their_messages_while_one_thinks(tmp_path: Path) -> None
             received.add((int(view["number"]), int(view["n_actions"])))
             change.notify_all()
 
-    with serving(tmp_path, own=3, games=2) as match:
+    with serving(tmp_path, built_in=3, games=2) as match:
         with Raw(match.port, think) as thinker, Raw(match.port, watch=listen) as listener:
             thinker.join()
             listener.join()
@@ -143,7 +143,7 @@ def profile(version: int) -> bytes:
 
 
 def test_clients_of_other_protocols_are_refused(tmp_path: Path) -> None:
-    with serving(tmp_path, own=4, games=1) as match:
+    with serving(tmp_path, built_in=4, games=1) as match:
         for data in (profile(20060), profile(20140), b"GET / HTTP/1.1\r\n" * 30):
             with Raw(match.port) as stranger:
                 stranger.send(data)
@@ -155,7 +155,7 @@ def test_clients_of_other_protocols_are_refused(tmp_path: Path) -> None:
 
 
 def test_clients_without_a_profile_are_refused(tmp_path: Path) -> None:
-    with serving(tmp_path, own=4, games=1, handshake_seconds=0.5) as match:
+    with serving(tmp_path, built_in=4, games=1, handshake_seconds=0.5) as match:
         with Raw(match.port), Raw(match.port) as half, Raw(match.port) as gone:
             half.send(profile(20070)[:479])
             gone.send(profile(20070)[:240])
@@ -168,7 +168,7 @@ def test_clients_without_a_profile_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_silent_connection_does_not_delay_other_clients(tmp_path: Path) -> None:
-    with serving(tmp_path, own=3, games=2, handshake_seconds=SOON) as match:
+    with serving(tmp_path, built_in=3, games=2, handshake_seconds=SOON) as match:
         with Raw(match.port):
             clients = [match.join(seed) for seed in range(2)]
             assert [client.result(timeout=SOON).games for client in clients] == [2, 2]
@@ -176,7 +176,7 @@ def test_a_silent_connection_does_not_delay_other_clients(tmp_path: Path) -> Non
 
 
 def test_the_sixth_client_is_refused(tmp_path: Path) -> None:
-    with serving(tmp_path, own=4, games=1) as match, Raw(match.port) as fifth:
+    with serving(tmp_path, built_in=4, games=1) as match, Raw(match.port) as fifth:
         assert fifth.join() == 4
         with Raw(match.port) as sixth:
             assert sixth.rest() == tables.int_to_bytes(RefusalCode.FULL)
@@ -189,7 +189,7 @@ def test_the_sixth_client_is_refused(tmp_path: Path) -> None:
 def test_a_number_is_free_again_if_its_client_hangs_up_before_the_match(
     tmp_path: Path, n_bytes: int
 ) -> None:
-    with serving(tmp_path, own=3, games=1) as match:
+    with serving(tmp_path, built_in=3, games=1) as match:
         with Raw(match.port) as early:
             assert early.join("early") == 3
             early.socket.sendall(bytes(n_bytes))
@@ -201,7 +201,7 @@ def test_a_number_is_free_again_if_its_client_hangs_up_before_the_match(
 
 
 def test_waiting_for_players_has_a_time_limit(tmp_path: Path) -> None:
-    with serving(tmp_path, own=4, wait_seconds=0.2) as match:
+    with serving(tmp_path, built_in=4, wait_seconds=0.2) as match:
         with pytest.raises(TimeoutError, match="players"):
             match.result()
 
@@ -243,7 +243,7 @@ def watch_and_leave() -> None:
     [(nothing, "sent 0 of"), (half_a_table, "sent 240 of"), (trickle, r"sent \d+ of")],
 )
 def test_a_client_that_does_not_answer_is_dropped(tmp_path: Path, answer: Answer, why: str) -> None:
-    with serving(tmp_path, own=4, games=3, reply_seconds=0.5) as match:
+    with serving(tmp_path, built_in=4, games=3, reply_seconds=0.5) as match:
         with Raw(match.port, answer) as late:
             assert late.join("late") == 4
             with pytest.raises(ConnectionError):
@@ -267,7 +267,7 @@ def test_a_client_that_does_not_answer_is_dropped(tmp_path: Path, answer: Answer
 def test_a_client_that_hangs_up_is_dropped(
     tmp_path: Path, habits: dict[str, Any], games: int
 ) -> None:
-    with serving(tmp_path, own=3, games=games) as match:
+    with serving(tmp_path, built_in=3, games=games) as match:
         with Raw(match.port, **habits) as leaver:
             assert leaver.join() == 3
             stayer = match.join(1)
@@ -284,7 +284,7 @@ def test_a_client_that_hangs_up_is_dropped(
 
 
 def test_a_client_that_hangs_up_before_its_first_table_is_dropped(tmp_path: Path) -> None:
-    with serving(tmp_path, own=3, games=2) as match:
+    with serving(tmp_path, built_in=3, games=2) as match:
         with Raw(match.port) as leaver:
             assert leaver.join() == 3
             stayer = match.join(1)
@@ -328,7 +328,7 @@ def garbage(client: Raw, view: Game) -> bytes:
 
 @pytest.mark.parametrize("answer", [cards_not_held, garbage])
 def test_illegal_plays_and_garbage_count_as_passes(tmp_path: Path, answer: Answer) -> None:
-    with serving(tmp_path, own=3, games=3) as match:
+    with serving(tmp_path, built_in=3, games=3) as match:
         with Raw(match.port, answer) as fool:
             assert fool.join() == 3
             stayer = match.join(1)
@@ -358,7 +358,7 @@ def no_gift(client: Raw, view: Game) -> bytes:
 
 @pytest.mark.parametrize("gift", [a_card_too_many, gift_not_held, no_gift, garbage])
 def test_a_wrong_gift_is_punished(tmp_path: Path, gift: Answer) -> None:
-    with serving(tmp_path, own=4, games=8) as match:
+    with serving(tmp_path, built_in=4, games=8) as match:
         with Raw(match.port, gift=gift) as giver:
             giver.join()
             giver.play_match()
@@ -382,8 +382,8 @@ def test_a_lone_joker_may_be_in_any_cell(tmp_path: Path) -> None:
             columns.add(int(view["joker_column"]))
         return honest_play(client, view)
 
-    own = [RandomPlayer(100), RandomPlayer(101), agents.make("daihinmin-sample")]
-    with serving(tmp_path, own=own, games=12, seed=3) as match:
+    built_in = [RandomPlayer(100), RandomPlayer(101), agents.make("daihinmin-sample")]
+    with serving(tmp_path, built_in=built_in, games=12, seed=3) as match:
         with Raw(match.port, joker_in_c6) as odd, Raw(match.port, look) as looker:
             odd.join()
             looker.join()
@@ -401,7 +401,7 @@ def flood(client: Raw) -> None:
 
 
 def test_a_flood_is_not_read(tmp_path: Path) -> None:
-    with serving(tmp_path, own=4, games=3) as match:
+    with serving(tmp_path, built_in=4, games=3) as match:
         with Raw(match.port) as client:
             client.join()
             flooding = match.spawn(partial(flood, client))
@@ -424,7 +424,7 @@ def test_streams_of_clients_are_limited_and_not_delayed(
         return reader, writer
 
     monkeypatch.setattr(server, "open_stream", open_stream)
-    with serving(tmp_path, own=4, games=1) as match:
+    with serving(tmp_path, built_in=4, games=1) as match:
         match.join(1).result(timeout=SOON)
     assert without_delay == [1]
     assert limits == [seats.MAX_EARLY] and seats.MAX_EARLY <= 4 * tables.TABLE_BYTES
@@ -435,7 +435,7 @@ def test_a_client_that_does_not_read_is_dropped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(seats, "MAX_UNREAD", 1000)
-    with serving(tmp_path, own=4, games=10**6) as match:
+    with serving(tmp_path, built_in=4, games=10**6) as match:
         with Raw(match.port) as deaf:
             deaf.join()
             match.spawn(partial(flood, deaf)).result(timeout=SOON)
@@ -452,8 +452,8 @@ def test_a_failing_built_in_player_passes_from_then_on(
         def choose(self, view: Game) -> int:
             return answer if view["number"] == 2 else super().choose(view)
 
-    own = [Broken(i) if i == 2 else RandomPlayer(i) for i in range(5)]
-    with serving(tmp_path, games=3, own=own) as match:
+    built_in = [Broken(i) if i == 2 else RandomPlayer(i) for i in range(5)]
+    with serving(tmp_path, games=3, built_in=built_in) as match:
         check_result(match, games=3)
     ((player, game, why),) = drops(match)
     assert (player, game, why[:7]) == (2, 2, "raised ")
