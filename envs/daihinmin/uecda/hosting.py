@@ -115,8 +115,8 @@ class HostedMatch:
         if self._is_full.is_set():
             return
         for number, seat in enumerate(self._seats):
-            if isinstance(seat, ClientSeat) and (why := seat.leaving()):
-                seat.drop(why)
+            if isinstance(seat, ClientSeat) and (reason := seat.leaving()):
+                seat.drop(reason)
                 self._seats[number] = None
 
     def _start_if_full(self) -> None:
@@ -148,14 +148,14 @@ class HostedMatch:
     def _on_gone(self, number: int) -> Callable[[str], None]:
         """Return the function that logs the loss of a player and replaces a client."""
 
-        def lose(why: str) -> None:
+        def lose(reason: str) -> None:
             seat, game = self._seats[number], int(self._match["number"])
             name = seat.name if seat else ""
             when = f"in game {game}" if game else "before the match"
-            text = f"player {number} ({name!r}) is dropped {when}: it {why}"
+            text = f"player {number} ({name!r}) is dropped {when}: it {reason}"
             log = self._journal.event if game else self._journal.visit
             self._journal.metrics.dropped += 1
-            facts: dict[str, Any] = {"player": number, "name": name, "game": game, "why": why}
+            facts: dict[str, Any] = {"player": number, "name": name, "game": game, "why": reason}
             log("dropped", text, logging.WARNING, **facts)
             if self._is_playing and isinstance(seat, ClientSeat) and self._replacements:
                 self._replace(number, name)

@@ -57,22 +57,22 @@ class Refused(Exception):
     """The reason why a client gets no seat.
 
     Args:
-        refusal: the number that the client gets.
-        why: the same for the log, as the end of a sentence that starts with `it`.
+        code: the number that the client gets.
+        reason: the same for the log, as the end of a sentence that starts with `it`.
     """
 
-    def __init__(self, refusal: RefusalCode, why: str) -> None:
-        super().__init__(why)
-        self.refusal = refusal
+    def __init__(self, code: RefusalCode, reason: str) -> None:
+        super().__init__(reason)
+        self.code, self.reason = code, reason
 
 
-def dismiss(connection: socket.socket, refusal: RefusalCode) -> None:
+def dismiss(connection: socket.socket, code: RefusalCode) -> None:
     """Tell a client why it gets no seat, and close the connection.
 
     What the client has sent is read, because the system would otherwise discard the reason.
     """
     with suppress(OSError):
-        connection.send(tables.int_to_bytes(refusal))
+        connection.send(tables.int_to_bytes(code))
         connection.shutdown(socket.SHUT_WR)
         connection.recv(2 * tables.TABLE_BYTES)
     connection.close()
@@ -107,9 +107,9 @@ class Waiting:
             raise self.no_profile(f"hung up after {tables.part_of_table(self.profile)}")
         return len(data) == missing
 
-    def no_profile(self, why: str) -> Refused:
+    def no_profile(self, reason: str) -> Refused:
         """Return the refusal of a client that sends no profile."""
-        text = f"{why}: no profile; clients of protocol 20060 send none"
+        text = f"{reason}: no profile; clients of protocol 20060 send none"
         return Refused(RefusalCode.NO_PROFILE, text)
 
 
@@ -153,9 +153,9 @@ class Lobby:
         try:
             self._listener = _listener(host, port)
         except (OSError, UnicodeError) as error:
-            why = getattr(error, "strerror", None) or error
+            reason = getattr(error, "strerror", None) or error
             fix = "choose another --host or --port; --port 0 takes any free port"
-            raise OSError(f"cannot listen on {host}:{port} ({why}): {fix}") from error
+            raise OSError(f"cannot listen on {host}:{port} ({reason}): {fix}") from error
         self._open()
         return int(self._listener.getsockname()[1])
 
@@ -327,15 +327,15 @@ class Lobby:
 
     def _refuse(self, waiting: Waiting, refused: Refused) -> None:
         """Refuse a connection and log it."""
-        dismiss(waiting.connection, refused.refusal)
+        dismiss(waiting.connection, refused.code)
         self.log(waiting.address, refused)
 
     def log(self, address: str, refused: Refused) -> None:
         """Log a connection that was refused."""
-        reason = refused.refusal.name.lower()
-        self._journal.metrics.refused[reason] += 1
-        text = f"refused {address}: it {refused}"
-        facts = {"address": address, "reason": reason, "why": str(refused)}
+        code = refused.code.name.lower()
+        self._journal.metrics.refused[code] += 1
+        text = f"refused {address}: it {refused.reason}"
+        facts = {"address": address, "reason": code, "why": refused.reason}
         self._journal.visit("refused", text, logging.WARNING, **facts)
 
 

@@ -253,12 +253,12 @@ class ClientSeat:
         """Return True if the connection has failed or is being closed."""
         return self._reader.exception() is not None or self._writer.transport.is_closing()
 
-    def drop(self, why: str) -> None:
+    def drop(self, reason: str) -> None:
         """Cut the connection; from now on the seat passes."""
         if not self.gone:
             self.gone = True
             self._writer.transport.abort()
-            self._on_gone(why)
+            self._on_gone(reason)
 
     async def give(self, game: Game) -> Table:
         """Return the client's answer to the start table."""
@@ -275,8 +275,8 @@ class ClientSeat:
             try:
                 limit = self._clock.limit(int(game["number"]))
                 return await read_table(self._reader, self._writer, *limit)
-            except Gone as why:
-                self.drop(str(why))
+            except Gone as gone:
+                self.drop(str(gone))
             finally:
                 self._clock.spend(time.monotonic() - start)
         return np.zeros(SHAPE, np.int32)

@@ -213,7 +213,7 @@ class Server:
             self._lobby.check_rate(host)
             self._match.take_seat(Client(reader, writer, name, host, address))
         except Refused as refused:
-            writer.write(tables.int_to_bytes(refused.refusal))
+            writer.write(tables.int_to_bytes(refused.code))
             writer.close()
             self._lobby.log(address, refused)
         except asyncio.CancelledError:
