@@ -12,9 +12,9 @@ from typing import Any
 
 from afterstate.agents.training.evaluation import half_interval, of_student, summary
 from afterstate.commands.options import Eval
-from afterstate.commands.seats import (
+from afterstate.commands.players import (
     check_players,
-    fill,
+    fill_seats,
     game_of,
     move_once,
     player_2048,
@@ -80,7 +80,7 @@ def _opponents(options: Eval) -> list[str]:
     if options.games % GAMES_PER_CYCLE:
         raise ValueError(f"games must be a multiple of 100 in Daihinmin, got {options.games}")
     with named("opponents"):
-        names = fill(options.opponents or OPPONENTS, N_SEATS - 1)
+        names = fill_seats(options.opponents or OPPONENTS, N_SEATS - 1)
         for name in names:
             player_daihinmin(name)
     return names

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from afterstate.commands.options import Play2048, PlayDaihinmin
-from afterstate.commands.seats import check_players, fill
+from afterstate.commands.players import check_players, fill_seats
 from afterstate.envs.daihinmin.uecda.settings import N_SEATS
 from afterstate.envs.messages import named
 from afterstate.envs.words import check_count
@@ -26,7 +26,7 @@ def run(options: Play2048 | PlayDaihinmin) -> int:
         return play_2048.run(options)
     check_count("games", options.games)
     with named("opponents"):
-        check_players(fill(options.opponents, N_SEATS - 1), "daihinmin")
+        check_players(fill_seats(options.opponents, N_SEATS - 1), "daihinmin")
     with named("hints"):
         check_players([options.hints], "daihinmin")
     from afterstate.commands import play_daihinmin

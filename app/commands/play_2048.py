@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from afterstate.commands.options import Play2048
-from afterstate.commands.seats import move_2048, player_2048
+from afterstate.commands.players import move_2048, player_2048
 from afterstate.envs.game2048 import render
 from afterstate.envs.game2048.env import ACTION_NAMES, Game2048Env
 from afterstate.envs.pictures import Window

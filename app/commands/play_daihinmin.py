@@ -10,7 +10,7 @@ import numpy as np
 
 from afterstate.agents.daihinmin.play import play_match
 from afterstate.commands.options import PlayDaihinmin
-from afterstate.commands.seats import check_players, fill, player_daihinmin, table
+from afterstate.commands.players import check_players, fill_seats, five_players, player_daihinmin
 from afterstate.envs.daihinmin import cards, plays, render
 from afterstate.envs.daihinmin.players import Player, returned
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game
@@ -150,7 +150,7 @@ def run(options: PlayDaihinmin) -> int:
     if seed is None:
         seed = int(np.random.default_rng().integers(2**32))
     person = Person(options.hints)
-    others = table(fill(options.opponents, N_PLAYERS - 1), seed)[:-1]
+    others = five_players(fill_seats(options.opponents, N_PLAYERS - 1), seed)[:-1]
     print(f"match of seed {seed}; {HELP}")
     try:
         _play([person, *others], options.games, seed)

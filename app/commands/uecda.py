@@ -13,7 +13,7 @@ import numpy as np
 
 from afterstate.agents.config import MAX_SECONDS
 from afterstate.commands.options import Join, Serve
-from afterstate.commands.seats import player_daihinmin
+from afterstate.commands.players import player_daihinmin
 from afterstate.envs.commands import print_error
 from afterstate.envs.daihinmin.rules import N_PLAYERS
 from afterstate.envs.daihinmin.uecda.client import play_match

@@ -15,7 +15,7 @@ from afterstate import agents
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.simple import RandomAgent
 from afterstate.commands.options import Warmup
-from afterstate.commands.seats import game_of, is_installed, move_once
+from afterstate.commands.players import game_of, is_installed, move_once
 from afterstate.envs import daihinmin_v0
 
 ENVIRONMENTS = ("Game2048-v0", "Game2048Flat-v0", "Daihinmin-v0")

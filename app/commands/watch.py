@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from afterstate.commands.options import Watch
-from afterstate.commands.seats import fill, game_of, move_2048, player_2048, table
+from afterstate.commands.players import fill_seats, five_players, game_of, move_2048, player_2048
 from afterstate.envs import durable_files, pictures
 from afterstate.envs.daihinmin.uecda.settings import N_SEATS
 from afterstate.envs.messages import listed, named, shown
@@ -62,9 +62,9 @@ def positions_daihinmin(options: Watch) -> Iterator[Position]:
     from afterstate.envs.daihinmin import render
     from afterstate.envs.daihinmin.players import actions_of
 
-    seated = fill(options.players, N_SEATS)
+    seated = fill_seats(options.players, N_SEATS)
     names = [f"{name.removeprefix('daihinmin-')} {i}" for i, name in enumerate(seated)]
-    players, env = table(options.players, options.seed), daihinmin_v0.raw_env()
+    players, env = five_players(options.players, options.seed), daihinmin_v0.raw_env()
     env.reset(seed=options.seed)
     while True:
         game = env.get_state()["game"]

@@ -39,7 +39,7 @@ from tqdm import tqdm
 
 from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE, play_match
 from afterstate.agents.training.workers import Workers
-from afterstate.commands.seats import player_daihinmin
+from afterstate.commands.players import player_daihinmin
 from afterstate.envs import durable_files, json_files
 from afterstate.envs.commands import print_error
 from afterstate.envs.daihinmin.render import PLACES

@@ -21,7 +21,7 @@ import pytest
 from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE
 from afterstate.agents.daihinmin.rule_based.players import HeuristicAgent, SampleAgent
 from afterstate.agents.training.workers import ALONE
-from afterstate.commands.seats import player_daihinmin
+from afterstate.commands.players import player_daihinmin
 from afterstate.envs import durable_files
 from afterstate.envs.commands import exit_code
 from afterstate.envs.daihinmin.match import new_match, next_game

@@ -125,7 +125,7 @@ def move_once(player: Any) -> None:
     *_, _ = play_match([player] * N_SEATS, 1, 1)
 
 
-def fill(names: Sequence[str], n: int) -> list[str]:
+def fill_seats(names: Sequence[str], n: int) -> list[str]:
     """Return the names of `n` players; the last name takes all seats that are left.
 
     Raises:
@@ -136,11 +136,11 @@ def fill(names: Sequence[str], n: int) -> list[str]:
     return [*names, *[names[-1]] * (n - len(names))]
 
 
-def table(names: Sequence[str], seed: int | None = None) -> list[Player]:
+def five_players(names: Sequence[str], seed: int | None = None) -> list[Player]:
     """Return five players of Daihinmin, with different seeds.
 
     Raises:
         OSError, ValueError, ImportError: see `agents.find`; or more than five names.
     """
     seeds = [None if seed is None else seed + i for i in range(N_SEATS)]
-    return [player_daihinmin(*each) for each in zip(fill(names, N_SEATS), seeds, strict=True)]
+    return [player_daihinmin(*each) for each in zip(fill_seats(names, N_SEATS), seeds, strict=True)]
