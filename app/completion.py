@@ -110,7 +110,7 @@ def _complete_several(action: Any) -> None:
 
 def players(game: str | None = None) -> list[str]:
     """Return the names of players of a game or of both, without `daihinmin-`, too."""
-    is_daihinmin = {"2048": (False,), "Daihinmin": (True,), None: (False, True)}[game]
+    is_daihinmin = {"2048": (False,), "daihinmin": (True,), None: (False, True)}[game]
     names = [each for each in agents.names() if each.startswith("daihinmin-") in is_daihinmin]
     return list(dict.fromkeys([*names, *(name.removeprefix("daihinmin-") for name in names)]))
 

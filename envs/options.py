@@ -49,7 +49,7 @@ class Placeholder(NamedTuple):
 
     name: str
     game: str | None = None
-    """Game of a player, `2048` or `Daihinmin`; None: both."""
+    """Game of a player, `2048` or `daihinmin`; None: both."""
 
 
 class Place(Enum):
@@ -67,7 +67,7 @@ FileName = Annotated[str, Placeholder("FILE")]
 Player = Annotated[str, Placeholder("PLAYER")]
 """A player of a command line: see `afterstate.agents.find`."""
 Player2048 = Annotated[str, Placeholder("PLAYER", "2048")]
-PlayerOfDaihinmin = Annotated[str, Placeholder("PLAYER", "Daihinmin")]
+PlayerOfDaihinmin = Annotated[str, Placeholder("PLAYER", "daihinmin")]
 Name = Annotated[str, Placeholder("NAME")]
 Address = Annotated[str, Placeholder("ADDRESS")]
 """An address of the network, or a name of one."""
