@@ -68,7 +68,7 @@ def _highest(cells: Word) -> int:
 
 
 @njit("int64(uint64, uint64, int64)", cache=True)
-def _write_run(hand: Word, start: Word, size: int) -> int:
+def _run_from(hand: Word, start: Word, size: int) -> int:
     """Return the run from a start cell, the joker standing where the whole hand has no card."""
     row, first = int(start) % 4, int(start) // 4
     joker_place = -1
@@ -87,14 +87,14 @@ def _run(hand: Word, kept: Word, size: int, joker: bool, high: bool) -> int:
     """
     starts = _run_starts(kept, size, joker)
     if not high:
-        return _write_run(hand, lowest(starts), size) if starts else PASS
+        return _run_from(hand, lowest(starts), size) if starts else PASS
     held = starts & np.uint64(hand)
     if not held:
         return PASS
     start = _highest(held)
     while start >= 4 and starts >> np.uint64(start - 4) & np.uint64(1):
         start -= 4
-    return _write_run(hand, start, size)
+    return _run_from(hand, start, size)
 
 
 @njit("int64(uint64, int64, boolean)", cache=True)
@@ -107,7 +107,7 @@ def _group_value(cells: Word, column: int, joker: bool) -> int:
 
 
 @njit("int64(uint64, uint64, int64, int64, int64)", cache=True)
-def _write_group(hand: Word, kept: Word, column: int, size: int, rows: int) -> int:
+def _group_in(hand: Word, kept: Word, column: int, size: int, rows: int) -> int:
     """Return the group of a column, the joker standing in the first of `rows` without a card."""
     suits = int(np.uint64(kept) >> np.uint64(4 * column) & np.uint64(15))
     held = int(np.uint64(hand) >> np.uint64(4 * column) & np.uint64(15))
@@ -124,7 +124,7 @@ def _group(hand: Word, kept: Word, size: int, joker: bool, high: bool, rows: int
     for i in range(1, 14):
         column = 14 - i if high else i
         if _group_value(kept, column, joker) == size:
-            return _write_group(hand, kept, column, size, rows)
+            return _group_in(hand, kept, column, size, rows)
     return PASS
 
 

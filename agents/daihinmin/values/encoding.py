@@ -158,7 +158,7 @@ def planes(afters: Afterstates) -> Float32s:
 
 
 @njit(int64(uint64, int64, float32[::1], int64), cache=True)
-def _list_cards(cards: Word, revolution: int, units: Float32s, at: int) -> int:
+def _write_card_units(cards: Word, revolution: int, units: Float32s, at: int) -> int:
     """Write a set of cards as 53 units from `at` on; return the index after them."""
     rest = np.uint64(cards)
     while rest:
@@ -170,7 +170,7 @@ def _list_cards(cards: Word, revolution: int, units: Float32s, at: int) -> int:
 
 
 @njit(void(int64, int64, float32[::1], int64), cache=True)
-def _list_field(field: int, revolution: int, units: Float32s, at: int) -> None:
+def _write_field_units(field: int, revolution: int, units: Float32s, at: int) -> None:
     """Write the 47 units of the field from `at` on."""
     if field == PASS or field == LONE_JOKER:
         units[at + (46 if field else 45)] = 1
@@ -188,17 +188,17 @@ def _list_field(field: int, revolution: int, units: Float32s, at: int) -> None:
 
 
 @njit(void(AfterstateType, float32[::1]), cache=True)
-def _list(after: Afterstate, units: Float32s) -> None:
+def _write_units(after: Afterstate, units: Float32s) -> None:
     """Write the units of an afterstate to an array of zeros."""
     revolution = int(after.revolution)
     at, sets = 0, _card_sets(after)
     for i in range(N_IMAGES):
-        at = _list_cards(sets[i], revolution, units, at)
+        at = _write_card_units(sets[i], revolution, units, at)
     for i in range(N_PLAYERS):
         units[at + 12 * i + min(max(after.left[i], 0), 11)] = 1
         units[at + 60 + i] = after.out >> i & 1
     units[at + 65], units[at + 66] = after.revolution, after.lock
-    _list_field(after.field, revolution, units, at + 67)
+    _write_field_units(after.field, revolution, units, at + 67)
 
 
 @njit(float32[:, ::1](AfterstateType[::1]), cache=True)
@@ -206,5 +206,5 @@ def units(afters: Afterstates) -> Float32s:
     """Return the inputs of fully connected networks, `float32[n, 750]`."""
     listed = np.zeros((len(afters), N_UNITS), np.float32)
     for i in range(len(afters)):
-        _list(afters[i], listed[i])
+        _write_units(afters[i], listed[i])
     return listed
