@@ -151,11 +151,12 @@ def check_state(state: Any) -> Game:
             wrong = f"got {shown(state[name])}"
             raise ValueError(f"{name} of a state must be from get_state(), {wrong}") from None
     _check_agents(state)
-    if state["_games_left"] < (0 if is_over(state) else 1) or state["_n_actions"] < 0:
-        raise ValueError("the numbers of games and actions of a state must be >= 0, games left > 0")
+    for name, least in (("_games_left", 0 if is_over(state) else 1), ("_n_actions", 0)):
+        if state[name] < least:
+            raise ValueError(f"{name} of a state must be >= {least}, got {shown(state[name])}")
     game = check_game(state["game"])
     if game["turn"] < 0 and not is_over(state):
-        raise ValueError("the game of a state must not be over, unless its agents are done")
+        raise ValueError("game of a state must go on while its agents do, got one that is over")
     return game
 
 
@@ -174,10 +175,12 @@ def _check_agents(state: dict[str, Any]) -> None:
             raise ValueError(
                 f"{name} of a state must be those of its agents, got {shown(state[name])}"
             )
-    if over and not all(state["terminations"][a] or state["truncations"][a] for a in agents):
-        raise ValueError("all agents of a state must be done, or none")
-    if over and agents and state["agent_selection"] != agents[0]:
-        raise ValueError(f"agent_selection of a state must be {agents[0]}, the next that is done")
+    done = [a for a in agents if state["terminations"][a] or state["truncations"][a]]
+    if over and done != agents:
+        raise ValueError(f"agents of a state must be done all or none, got {shown(done)} done")
+    selected = state["agent_selection"]
+    if over and agents and selected != agents[0]:
+        raise ValueError(f"agent_selection of a state must be {agents[0]}, got {shown(selected)}")
 
 
 @cache

@@ -57,9 +57,9 @@ from afterstate.envs.words import check_count, check_one_of, draw_word
 ILLEGAL_REWARD = -1.0
 """Reward of an illegal action that ends the episode; the other agents get 0."""
 
-PLANES = (len(CHANNELS), N_COLUMNS)
+PLANES_SHAPE = (len(CHANNELS), N_COLUMNS)
 """Shape of the planes of an observation."""
-STATE = (len(STATE_CHANNELS), N_COLUMNS)
+STATE_SHAPE = (len(STATE_CHANNELS), N_COLUMNS)
 """Shape of a state."""
 
 Results = tuple[
@@ -201,7 +201,7 @@ class raw_env(AECEnv):  # type: ignore[misc]
         self.agent_selection: str
         self.action_spaces = {agent: spaces.Discrete(N_PLAYS) for agent in AGENTS}
         self.observation_spaces = {agent: observation_space(observation) for agent in AGENTS}
-        self.state_space = spaces.Box(0, 1, STATE, np.int8)
+        self.state_space = spaces.Box(0, 1, STATE_SHAPE, np.int8)
         self._games = np.zeros(1, GAME)
         self._view = np.zeros(1, GAME)  # scratch space
         self._generator: np.random.Generator | None = None
@@ -281,7 +281,7 @@ class raw_env(AECEnv):  # type: ignore[misc]
 
     def observe(self, agent: str) -> Any:
         """Return the observation of an agent: see the class."""
-        planes = np.zeros(PLANES, np.int8)
+        planes = np.zeros(PLANES_SHAPE, np.int8)
         player = _number(agent)
         observe(self._running(), player, self._view, planes)
         if self.observation == "planes":
@@ -298,7 +298,7 @@ class raw_env(AECEnv):  # type: ignore[misc]
 
     def state(self) -> Planes:
         """Return the whole game as planes `int8[131, 15]`: see `observation.py`."""
-        planes = np.zeros(STATE, np.int8)
+        planes = np.zeros(STATE_SHAPE, np.int8)
         write_state_planes(self._running(), planes)
         return planes
 
@@ -542,7 +542,7 @@ class parallel_env(ParallelEnv):  # type: ignore[misc]
 
 def observation_space(observation: str) -> spaces.Space[Any]:
     """Return the space of observations, a dict with the mask or planes."""
-    planes = spaces.Box(0, 1, PLANES, np.int8)
+    planes = spaces.Box(0, 1, PLANES_SHAPE, np.int8)
     if observation == "planes":
         return planes
     mask = spaces.Box(0, 1, (N_PLAYS,), np.int8)

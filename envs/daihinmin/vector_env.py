@@ -21,7 +21,7 @@ from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.arguments import REWARDS, Opening, check_opening, check_settings
 from afterstate.envs.daihinmin.env import (
     ILLEGAL_REWARD,
-    PLANES,
+    PLANES_SHAPE,
     act,
     action_text,
     give_weakest,
@@ -527,7 +527,7 @@ class DaihinminVectorEnv(VectorEnv[Planes, Numbers, npt.NDArray[Any]]):
     def _empty(self) -> tuple[Planes, Planes]:
         """Return arrays for observations and legal actions."""
         n = self.num_envs
-        return np.empty((n, *PLANES), np.int8), np.empty((n, N_PLAYS), np.int8)
+        return np.empty((n, *PLANES_SHAPE), np.int8), np.empty((n, N_PLAYS), np.int8)
 
     def _check_actions(self, actions: Any) -> Numbers:
         """Return the actions as `int64[num_envs]`, checked."""
