@@ -128,11 +128,13 @@ def check_seed(seed: Any, optional: bool = True) -> int | None:
     return number
 
 
-def check_count(name: str, number: Any, optional: bool = False) -> None:
-    """Raise ValueError unless a setting is in 1..2**62, or None if it is optional."""
-    if not (optional and number is None) and not 1 <= (whole(number) or 0) <= 2**62:
+def check_count(name: str, number: Any, optional: bool = False, least: int = 1) -> None:
+    """Raise ValueError unless a setting is in `least`..2**62, or None if it is optional."""
+    value = whole(number)
+    is_allowed = optional if number is None else value is not None and least <= value <= 2**62
+    if not is_allowed:
         kind = "None or an integer" if optional else "an integer"
-        raise ValueError(f"{name} must be {kind} in 1..2**62, got {shown(number)}")
+        raise ValueError(f"{name} must be {kind} in {least}..2**62, got {shown(number)}")
 
 
 def check_text(name: str, value: Any) -> None:

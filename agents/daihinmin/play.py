@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from afterstate import agents
 from afterstate.agents.config import did_you_mean
@@ -13,7 +12,7 @@ from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, Rules, give, is_leg
 from afterstate.envs.daihinmin.views import view
 from afterstate.envs.messages import named, shown
 from afterstate.envs.options import is_factory
-from afterstate.envs.words import check_seed, whole
+from afterstate.envs.words import check_count, check_seed
 
 GAMES_PER_CYCLE = Rules().class_reset_every
 """Games from one reset of the classes to the next, 100."""
@@ -115,19 +114,8 @@ def play_match(
     for i, player in enumerate(players):
         with named(f"players[{i}]"):
             check_player(player)
-    return _games(players, _whole("n_games", n_games), new_match(seed, rules))
-
-
-def _whole(name: str, number: Any) -> int:
-    """Return a number of games or cycles as an int.
-
-    Raises:
-        ValueError: it is not an integer >= 0.
-    """
-    value = whole(number)
-    if value is None or value < 0:
-        raise ValueError(f"{name} must be an integer >= 0, got {shown(number)}")
-    return value
+    check_count("n_games", n_games, least=0)
+    return _games(players, int(n_games), new_match(seed, rules))
 
 
 def points_per_cycle(
@@ -146,7 +134,8 @@ def points_per_cycle(
             cycles.
     """
     points, first = [], check_seed(seed, optional=False) or 0
-    for cycle_seed in range(first, first + _whole("n_cycles", n_cycles)):
+    check_count("n_cycles", n_cycles, least=0)
+    for cycle_seed in range(first, first + int(n_cycles)):
         players = [player, *(find_player(name, cycle_seed) for name in opponents)]
         *_, match = play_match(players, GAMES_PER_CYCLE, cycle_seed)
         points.append(int(match["points"][0]))

@@ -44,7 +44,7 @@ from afterstate.envs.game2048.rules import (
     spawn_cell,
 )
 from afterstate.envs.messages import shown
-from afterstate.envs.words import Word, Words, whole
+from afterstate.envs.words import Word, Words, check_count
 
 N_WORDS = 8
 """Number of words of a game."""
@@ -268,10 +268,8 @@ def new_games(n: int) -> Words:
     Raises:
         ValueError: not an integer >= 0.
     """
-    number = whole(n)
-    if number is None or number < 0:
-        raise ValueError(f"n must be an integer >= 0, got {shown(n)}")
-    return np.zeros((N_WORDS, number), np.uint64)
+    check_count("n", n, least=0)
+    return np.zeros((N_WORDS, int(n)), np.uint64)
 
 
 def are_games(games: Any) -> bool:

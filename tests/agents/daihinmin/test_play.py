@@ -216,9 +216,9 @@ def test_wrong_seeds_and_options_are_refused(settings: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("wrong", [-1, 1.5, "2", None, True, [1], float("nan")])
 def test_wrong_numbers_of_games_and_cycles_are_refused(wrong: Any) -> None:
-    with pytest.raises(ValueError, match="n_games must be an integer >= 0, got "):
+    with pytest.raises(ValueError, match=r"n_games must be an integer in 0..2\*\*62, got "):
         play_match(table(), wrong)
-    with pytest.raises(ValueError, match="n_cycles must be an integer >= 0, got "):
+    with pytest.raises(ValueError, match=r"n_cycles must be an integer in 0..2\*\*62, got "):
         points_per_cycle(SampleAgent(), ["sample"] * 4, wrong)
     with pytest.raises(ValueError, match="seed must be an integer >= 0, got "):
         points_per_cycle(SampleAgent(), ["sample"] * 4, 1, wrong)
