@@ -343,10 +343,7 @@ def recorded_steps(entry: Json) -> Json:
         )
     try:
         mismatches = [str(each) for each in replay.replay_game(entry)]
-        game = replay.dealt(entry)
-        for gift in entry["exchange"]:
-            if game["to_give"] and gift["how"] != "auto":
-                give(game, np.uint64(cards.parse(gift["cards"])))
+        game = replay.exchanged(entry)
         actions = [max(plays.PASS, replay.parse_submission(each["m"])) for each in entry["actions"]]
         texts = [str(each)[:40] for each in entry["names"]][:N_PLAYERS]
     except replay.FORMAT_ERRORS as error:

@@ -14,17 +14,20 @@ import numpy.typing as npt
 
 from afterstate.agents import files
 from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE, play_match
-from afterstate.envs.daihinmin import cards
 from afterstate.envs.daihinmin.players import Player, RandomPlayer
 from afterstate.envs.daihinmin.plays import N_PLAYS, Numbers
 from afterstate.envs.daihinmin.records.recording import Entry
-from afterstate.envs.daihinmin.records.replay import FORMAT_ERRORS, dealt, parse_submission, read
+from afterstate.envs.daihinmin.records.replay import (
+    FORMAT_ERRORS,
+    exchanged,
+    parse_submission,
+    read,
+)
 from afterstate.envs.daihinmin.records.validity import status
 from afterstate.envs.daihinmin.rules import (
     GAME,
     N_PLAYERS,
     Game,
-    give,
     play,
     write_legal,
 )
@@ -136,10 +139,7 @@ def read_log(path: str | Path) -> Log:
 
 def _recorded(entry: Entry) -> Game:
     """Return the record of a game that others recorded."""
-    game = dealt(entry)
-    for gift in entry["exchange"]:
-        if game["to_give"] and gift["how"] != "auto":
-            give(game, 0 if gift["how"] == "penalty" else cards.parse(gift["cards"]))
+    game = exchanged(entry)
     for action in entry["actions"]:
         if game["turn"] != action["p"] or game["to_give"]:
             raise ValueError(f"player {shown(action['p'])} moves out of turn")

@@ -28,7 +28,7 @@ from afterstate.envs.daihinmin.records.recording import (
     lead_entry,
     play_and_record,
 )
-from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, Rules, start
+from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, Rules, give, start
 from afterstate.envs.daihinmin.views import legal_plays
 from afterstate.envs.messages import shown
 
@@ -156,13 +156,30 @@ def dealt(entry: Entry) -> Game:
     return game
 
 
+def exchanged(entry: Entry) -> Game:
+    """Return the game of a recorded deal after the recorded gifts, which may be incomplete.
+
+    Raises:
+        ValueError: see `dealt`; or a gift in wrong notation.
+    """
+    game = dealt(entry)
+    for gift in entry["exchange"]:
+        if game["to_give"] and gift["how"] != "auto":
+            give(game, _choice(gift))
+    return game
+
+
+def _choice(gift: Entry) -> int:
+    """Return the cards that led to a recorded gift of the rich; 0, a wrong choice, to a penalty."""
+    return 0 if gift["how"] == "penalty" else cards.parse(gift["cards"])
+
+
 def _replay_exchange(game: Game, entry: Entry) -> Iterator[Mismatch]:
     """Make the recorded gifts of the exchange and compare them."""
     expected = deal_entry(game, entry["names"], entry["match"])
     for recorded in entry["exchange"][len(expected["exchange"]) :]:
         if game["to_give"]:
-            choice = 0 if recorded["how"] == "penalty" else cards.parse(recorded["cards"])
-            expected["exchange"].append(give_and_record(game, choice))
+            expected["exchange"].append(give_and_record(game, _choice(recorded)))
     yield from _compare("", entry, expected)
     if game["to_give"]:
         yield Mismatch("exchange", entry["exchange"], f"player {game['turn']} gives cards, too")
