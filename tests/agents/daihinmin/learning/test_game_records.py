@@ -28,6 +28,7 @@ from afterstate.envs.daihinmin import plays
 from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.records.replay import read
 from afterstate.envs.daihinmin.rules import GAME, Game, play, rewind, write_legal
+from tests.support.daihinmin.logs import moves_of, same
 
 DATA = Path(__file__).parents[3] / "data" / "daihinmin"
 RECORDED = sorted(path.name for path in DATA.glob("*.jsonl.gz") if "positions" not in path.name)
@@ -36,18 +37,6 @@ RECORDED = sorted(path.name for path in DATA.glob("*.jsonl.gz") if "positions" n
 def part(log: Log, rows: slice) -> Log:
     """Return some games of a log."""
     return Log(log.games[rows], log.last_random[rows], log.students[rows])
-
-
-def same(first: Log, second: Log) -> bool:
-    """Return True if two logs have the same games."""
-    if not np.array_equal(first.last_random, second.last_random):
-        return False
-    return all(np.array_equal(first.games[name], second.games[name]) for name in GAME.names or ())
-
-
-def moves_of(game: Game) -> list[tuple[int, int]]:
-    """Return the player and the play of each action of a game."""
-    return [divmod(int(a), plays.N_PLAYS) for a in game["actions"][: game["n_actions"]]]
 
 
 class Watched:

@@ -33,6 +33,7 @@ from afterstate.envs.daihinmin.match import new_match, next_game
 from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.rules import GAME, Game, give, is_legal, play, write_legal
 from afterstate.envs.daihinmin.views import view
+from tests.support.daihinmin.logs import moves_of, same
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -45,18 +46,6 @@ def net(seed: int = 1) -> nn.Module:
         for weights in net.parameters():
             weights.mul_(3)
     return net
-
-
-def moves_of(game: Game) -> list[tuple[int, int]]:
-    """Return the player and the play of each action."""
-    return [divmod(int(a), plays.N_PLAYS) for a in game["actions"][: game["n_actions"]]]
-
-
-def same(first: Log, second: Log) -> bool:
-    """Return True if two logs have the same games."""
-    if not np.array_equal(first.last_random, second.last_random):
-        return False
-    return all(np.array_equal(first.games[name], second.games[name]) for name in GAME.names or ())
 
 
 def matches(log: Log) -> list[list[int]]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import pickle
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -425,5 +425,11 @@ def test_views_that_no_game_has_are_refused_or_answered(damage: Callable[[Game],
     player = agents.make("daihinmin-mc", playouts=2, seed=1)
     for seen in positions(3):
         damage(seen)
-        with contextlib.suppress(ValueError):
-            player.give(seen, 1) if seen["to_give"] else player.choose(seen)
+        n, hand = int(seen["to_give"]), int(seen["hands"][seen["turn"]])
+        try:
+            answer = player.give(seen, n) if n else player.choose(seen)
+        except ValueError as error:
+            assert re.search(" must .*got ", str(error)), error
+            continue
+        is_gift = n == answer.bit_count() and answer & ~hand == 0
+        assert is_gift if n else rules.is_legal(seen, answer)
