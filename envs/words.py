@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -158,6 +158,18 @@ def check_one_of(allowed: Collection[Any], **setting: Any) -> None:
     for name, value in setting.items():
         if not isinstance(value, types) or value not in allowed:
             raise ValueError(f"{name} must be one of {listed(allowed)}, got {shown(value)}")
+
+
+def check_options(options: Any, known: Collection[str]) -> dict[str, Any]:
+    """Return the options of a reset, an empty dict for None.
+
+    Raises:
+        ValueError: not a dict, or an unknown option.
+    """
+    given = {} if options is None else options
+    if not isinstance(given, Mapping) or not set(given) <= set(known):
+        raise ValueError(f"options must be a dict with {listed(known)} only, got {shown(options)}")
+    return dict(given)
 
 
 def seed_word(seed: int | None) -> int:

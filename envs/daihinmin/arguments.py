@@ -50,6 +50,10 @@ def check_action(action: Any) -> int:
     return number
 
 
+OPTIONS = ("deal", "classes", "seats")
+"""Options of a reset: the start of the first game."""
+
+
 class Opening(NamedTuple):
     """Seats, classes and hands of a first game: see `match.first_game`."""
 

@@ -216,7 +216,8 @@ class raw_env(AECEnv):  # type: ignore[misc]
                 None continues the random stream.
             options: start of the first game, all optional: `"deal"`, five hands in notation by
                 player, before any exchange; `"classes"`, the class of each player from 0, daifugo;
-                `"seats"`, the player at each seat. Other options are ignored.
+                `"seats"`, the player at each seat. Other options are ignored, since PettingZoo's
+                tests give some.
 
         Raises:
             ValueError: a wrong seed or deal; the game is unchanged.

@@ -12,13 +12,19 @@ from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
 from afterstate.envs.daihinmin import plays
-from afterstate.envs.daihinmin.arguments import AGENTS, ILLEGAL, check_action, check_opening
+from afterstate.envs.daihinmin.arguments import (
+    AGENTS,
+    ILLEGAL,
+    OPTIONS,
+    check_action,
+    check_opening,
+)
 from afterstate.envs.daihinmin.env import ILLEGAL_REWARD, observation_space, raw_env
 from afterstate.envs.daihinmin.observation import Planes
 from afterstate.envs.daihinmin.players import Player, RandomPlayer, actions_of, is_random, resolve
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, Rules
 from afterstate.envs.messages import listed, shown
-from afterstate.envs.words import check_one_of, check_seed, draw_word, whole
+from afterstate.envs.words import check_one_of, check_options, check_seed, draw_word, whole
 
 Opponent: TypeAlias = Player | str | None
 """A player, its name or its file; None plays at random."""
@@ -109,13 +115,14 @@ class DaihinminEnv(gym.Env[Planes, np.int64]):
         Args:
             seed: seed of the match, as in `raw_env.reset`, and of our seat, the random opponents
                 and those by name of this and later episodes; None continues the random streams.
-            options: options of `raw_env.reset`; others are ignored.
+            options: `deal`, `classes` and `seats` of `raw_env.reset`.
 
         Raises:
-            ValueError: a wrong seed or deal.
+            ValueError: a wrong seed or deal, or an unknown option.
         """
         seed = check_seed(seed)
-        check_opening({} if options is None else options)
+        options = check_options(options, OPTIONS)
+        check_opening(options)
         super().reset(seed=seed)
         self._over = True  # until the reset has succeeded
         player = whole(self.seat)

@@ -18,7 +18,13 @@ from gymnasium.vector.utils import batch_space
 from numba import boolean, float64, from_dtype, int8, int64, njit, types, uint64, void
 
 from afterstate.envs.daihinmin import cards, plays
-from afterstate.envs.daihinmin.arguments import REWARDS, Opening, check_opening, check_settings
+from afterstate.envs.daihinmin.arguments import (
+    OPTIONS,
+    REWARDS,
+    Opening,
+    check_opening,
+    check_settings,
+)
 from afterstate.envs.daihinmin.env import (
     ILLEGAL_REWARD,
     PLANES_SHAPE,
@@ -60,6 +66,7 @@ from afterstate.envs.words import (
     Words,
     check_count,
     check_one_of,
+    check_options,
     draw_below,
     draw_word,
     next_random,
@@ -402,12 +409,12 @@ class DaihinminVectorEnv(VectorEnv[Planes, Numbers, npt.NDArray[Any]]):
             seed: game `i` gets `seed + i`, or `seed[i]` of a sequence, and plays as `DaihinminEnv`
                 does from that seed. None continues the random streams.
             options: `deal`, `classes` and `seats` of `raw_env.reset` start all matches alike;
-                `{"reset_mask": bool[num_envs]}` resets only some games. Others are ignored.
+                `{"reset_mask": bool[num_envs]}` resets only some games.
 
         Raises:
-            ValueError: a wrong deal, mask or number of seeds; the games are unchanged.
+            ValueError: a wrong option, deal, mask or number of seeds; the games are unchanged.
         """
-        options = {} if options is None else options
+        options = check_options(options, (*OPTIONS, "reset_mask"))
         opening, mask = check_opening(options), check_reset_mask(options, self.num_envs)
         if not mask.all():
             self._running()

@@ -37,7 +37,15 @@ from afterstate.envs.game2048.rules import (
 )
 from afterstate.envs.messages import shown
 from afterstate.envs.pictures import Window
-from afterstate.envs.words import Word, check_one_of, check_seed, draw_word, index, whole
+from afterstate.envs.words import (
+    Word,
+    check_one_of,
+    check_options,
+    check_seed,
+    draw_word,
+    index,
+    whole,
+)
 
 OBSERVATIONS = ("exponents", "onehot", "flat")
 ILLEGAL = ("noop", "terminate", "raise")
@@ -358,22 +366,6 @@ def observe(boards: Cells, observation: str) -> npt.NDArray[Any]:
         return boards
     planes = batch.one_hot(boards)
     return planes if observation == "onehot" else planes.reshape(len(boards), -1)
-
-
-def check_options(options: Any, known: tuple[str, ...]) -> dict[str, Any]:
-    """Return the options of a reset, an empty dict for None.
-
-    Raises:
-        ValueError: not a dict, or an unknown option.
-    """
-    if options is None:
-        return {}
-    if not isinstance(options, dict) or set(options) - set(known):
-        raise ValueError(
-            f"options must be a dict with {' and '.join(map(repr, known))} only, "
-            f"got {shown(options)}"
-        )
-    return options
 
 
 def check_action(action: Any) -> int:

@@ -16,7 +16,6 @@ from afterstate.envs.game2048 import batch
 from afterstate.envs.game2048.env import (
     check_board,
     check_illegal_limit,
-    check_options,
     check_settings,
     illegal_message,
     observation_space,
@@ -42,6 +41,7 @@ from afterstate.envs.words import (
     Words,
     check_count,
     check_one_of,
+    check_options,
     draw_word,
     seed_word,
 )

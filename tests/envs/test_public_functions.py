@@ -62,6 +62,7 @@ VALID: dict[Callable[..., Any], dict[str, Any]] = {
     render.svg: {"cells": _BOARD, "score": 8},
     words.stream_of: {"generator": _PIECES["generator"]},
     words.check_seed: {"seed": 3},
+    words.check_options: {"options": {}, "known": ("board",)},
     words.seed_word: {"seed": 3},
     words.draw_word: {"generator": _PIECES["generator"]},
     words.as_array: {"values": [1]},

@@ -444,6 +444,12 @@ def test_seeds_of_numpy_are_those_of_python() -> None:
     np.testing.assert_array_equal(first, second)
 
 
+@pytest.mark.parametrize("options", [{"deals": None}, {"reset_mask": None}, "deal", 1])
+def test_unknown_reset_options_raise_errors(options: Any) -> None:
+    with pytest.raises(ValueError, match="options must be a dict with deal, classes, seats only"):
+        DaihinminEnv().reset(options=options)
+
+
 @pytest.mark.parametrize("seed", [None, 7])
 def test_a_refused_reset_changes_nothing(seed: int | None) -> None:
     """The next episode has the same deal and seat as without the refused one."""

@@ -158,7 +158,7 @@ def test_reset_accepts_seats_classes_and_deal(names: tuple[str, ...]) -> None:
     given = {**EXCHANGE, "deal": [cards.text(hand) for hand in hands]}
     options = {name: given[name] for name in names}
     envs, others = pair(8, games=2)
-    reset_both(envs, others, 3, **options, unknown=5)
+    reset_both(envs, others, 3, **options)
     rng = np.random.default_rng(1)
     for _ in range(30):
         step_both(envs, others, some_actions(envs, rng))
@@ -403,6 +403,7 @@ def test_wrong_actions_change_nothing(actions: Any) -> None:
         ({"deal": ["S3"] * 5}, "hands"),
         ({"classes": [0, 1, 2, 3, 3]}, "classes"),
         ({"seats": [0, 1]}, "seats"),
+        ({"deals": None}, "options"),
         ({"reset_mask": [1, 0, 1]}, "reset_mask"),
         ({"reset_mask": np.zeros(3, bool)}, "reset_mask"),
     ],
