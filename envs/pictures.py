@@ -1,6 +1,6 @@
 """Animated GIFs, MP4s, a window and a font for the pictures of both games.
 
-Pillow, moviepy and pygame are imported by the functions that need them.
+Pillow, moviepy, pygame and gymnasium are imported by the functions that need them.
 """
 
 from __future__ import annotations
@@ -238,6 +238,13 @@ def _share_palette(frames: Sequence[Pixels]) -> list[Image.Image]:
     largest = sorted(area, key=lambda color: -area[color])[:256]
     palette.putpalette([part for color in largest for part in color])
     return [image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images]
+
+
+def warn_no_render_mode(modes: Sequence[str]) -> None:
+    """Warn that `render()` draws nothing without one of an environment's render modes."""
+    from gymnasium import logger
+
+    logger.warn(f"render() needs render_mode={' or '.join(map(repr, modes))}")
 
 
 @contextmanager

@@ -6,7 +6,6 @@ import copy
 from collections.abc import Mapping
 from typing import Any, SupportsIndex
 
-import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
@@ -51,7 +50,7 @@ from afterstate.envs.daihinmin.rules import (
 )
 from afterstate.envs.daihinmin.views import view
 from afterstate.envs.messages import listed, shown
-from afterstate.envs.pictures import Window
+from afterstate.envs.pictures import Window, warn_no_render_mode
 from afterstate.envs.words import check_count, check_one_of, draw_word
 
 ILLEGAL_REWARD = -1.0
@@ -347,7 +346,7 @@ class raw_env(AECEnv):  # type: ignore[misc]
         if self.render_mode == "ansi":
             return render.ansi(game)
         if self.render_mode is None:
-            gym.logger.warn("render() needs render_mode='ansi', 'rgb_array' or 'human'")
+            warn_no_render_mode(self.metadata["render_modes"])
             return None
         picture = render.rgb_array(game)
         if self.render_mode == "rgb_array":

@@ -48,6 +48,7 @@ from afterstate.envs.daihinmin.rules import (
 )
 from afterstate.envs.daihinmin.seat_env import Opponent, check_seat, four_opponents
 from afterstate.envs.daihinmin.views import view, write_view
+from afterstate.envs.pictures import warn_no_render_mode
 from afterstate.envs.vector_arguments import (
     Infos,
     Seeds,
@@ -496,6 +497,7 @@ class DaihinminVectorEnv(VectorEnv[Planes, Numbers, npt.NDArray[Any]]):
         from afterstate.envs.daihinmin import render
 
         if self.render_mode is None:
+            warn_no_render_mode(self.metadata["render_modes"])
             return None
         draw = render.ansi if self.render_mode == "ansi" else render.rgb_array
         return tuple(map(draw, self.views()))

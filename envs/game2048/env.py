@@ -36,7 +36,7 @@ from afterstate.envs.game2048.rules import (
     table,
 )
 from afterstate.envs.messages import shown
-from afterstate.envs.pictures import Window
+from afterstate.envs.pictures import Window, warn_no_render_mode
 from afterstate.envs.words import (
     Word,
     check_one_of,
@@ -274,7 +274,7 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
         if self.render_mode == "ansi":
             return render.ansi(board, score)
         if self.render_mode is None:
-            gym.logger.warn("render() needs gym.make(..., render_mode='ansi' | 'rgb_array')")
+            warn_no_render_mode(self.metadata["render_modes"])
             return None
         picture = render.rgb_array(board, score)
         if self.render_mode == "rgb_array":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, NamedTuple
 
-import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
@@ -23,6 +22,7 @@ from afterstate.envs.game2048.env import (
 )
 from afterstate.envs.game2048.games import BOARD, MAX_ILLEGAL, RNG, SCORE, START_TILES, new_games
 from afterstate.envs.game2048.rules import Cells, table
+from afterstate.envs.pictures import warn_no_render_mode
 from afterstate.envs.vector_arguments import (
     Infos,
     Seeds,
@@ -245,7 +245,7 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         from afterstate.envs.game2048 import render
 
         if self.render_mode is None:
-            gym.logger.warn("render() needs gym.make_vec(..., render_mode='ansi' | 'rgb_array')")
+            warn_no_render_mode(self.metadata["render_modes"])
             return None
         draw = render.ansi if self.render_mode == "ansi" else render.rgb_array
         running = self._running()

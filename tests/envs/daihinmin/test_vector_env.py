@@ -469,7 +469,8 @@ def test_render_returns_a_text_per_game_that_hides_the_cards_of_others() -> None
     step_both(envs, others, envs.sample_legal())
     texts = envs.render()
     assert texts == others.render() == tuple(map(render.ansi, envs.views()))
-    assert started(2).render() is None
+    with pytest.warns(UserWarning, match=r"render\(\) needs render_mode='ansi' or 'rgb_array'"):
+        assert started(2).render() is None
 
 
 def test_render_returns_a_picture_per_game() -> None:

@@ -372,7 +372,7 @@ def test_render_returns_a_text_per_game() -> None:
     texts = envs.render()
     boards, scores = boards_of(envs), infos["score"].tolist()
     assert texts == tuple(render.ansi(b, s) for b, s in zip(boards, scores, strict=True))
-    with pytest.warns(UserWarning, match=r"render\(\) needs gym.make_vec"):
+    with pytest.warns(UserWarning, match=r"render\(\) needs render_mode='ansi' or 'rgb_array'"):
         assert started(2).render() is None
 
 
