@@ -39,8 +39,8 @@ def step_limit(max_episode_steps: int | None) -> int:
     Raises:
         ValueError: the setting is neither None, for no limit, nor an integer in 1..2**62.
     """
-    check_count("max_episode_steps", max_episode_steps, optional=True)
-    return 2**62 if max_episode_steps is None else int(max_episode_steps)
+    limit = check_count("max_episode_steps", max_episode_steps, optional=True)
+    return 2**62 if limit is None else limit
 
 
 def check_seeds(seed: Seeds, num_envs: int) -> list[int | None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -128,13 +128,23 @@ def check_seed(seed: Any, optional: bool = True) -> int | None:
     return number
 
 
-def check_count(name: str, number: Any, optional: bool = False, least: int = 1) -> None:
-    """Raise ValueError unless a setting is in `least`..2**62, or None if it is optional."""
-    value = whole(number)
-    is_allowed = optional if number is None else value is not None and least <= value <= 2**62
-    if not is_allowed:
+@overload
+def check_count(name: str, number: Any, *, least: int = 1) -> int: ...
+@overload
+def check_count(name: str, number: Any, optional: bool, *, least: int = 1) -> int | None: ...
+def check_count(
+    name: str, number: Any, optional: bool = False, *, least: int = 1
+) -> int | None:
+    """Return a setting as an int, or None.
+
+    Raises:
+        ValueError: `number` is not an integer in `least`..2**62, nor None if it is optional.
+    """
+    count = whole(number)
+    if not (optional and number is None) and (count is None or not least <= count <= 2**62):
         kind = "None or an integer" if optional else "an integer"
         raise ValueError(f"{name} must be {kind} in {least}..2**62, got {shown(number)}")
+    return count
 
 
 def check_text(name: str, value: Any) -> None:

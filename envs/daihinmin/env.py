@@ -189,11 +189,11 @@ class raw_env(AECEnv):  # type: ignore[misc]
         render_mode: str | None = None,
     ) -> None:
         check_settings(games, exchange, reward, observation, illegal)
-        check_count("max_cycles", max_cycles, optional=True)
+        self.max_cycles = check_count("max_cycles", max_cycles, optional=True)
         check_one_of((None, *self.metadata["render_modes"]), render_mode=render_mode)
         new_match(0, rules)  # checks the rules
         self.games, self.exchange, self.reward = games, exchange, reward
-        self.observation, self.illegal, self.max_cycles = observation, illegal, max_cycles
+        self.observation, self.illegal = observation, illegal
         self.rules, self.render_mode = rules, render_mode
         self.possible_agents = list(AGENTS)
         self.agents: list[str] = []
@@ -466,9 +466,9 @@ class parallel_env(ParallelEnv):  # type: ignore[misc]
     metadata = {**raw_env.metadata, "is_parallelizable": True}
 
     def __init__(self, max_cycles: int | None = None, **settings: Any) -> None:
-        check_count("max_cycles", max_cycles, optional=True)
+        self.max_cycles = check_count("max_cycles", max_cycles, optional=True)
         self.aec = raw_env(**settings)
-        self.max_cycles, self.render_mode = max_cycles, self.aec.render_mode
+        self.render_mode = self.aec.render_mode
         self.possible_agents = self.aec.possible_agents
         self.agents: list[str] = []
         self.observation_spaces = self.aec.observation_spaces

@@ -379,12 +379,12 @@ class DaihinminVectorEnv(VectorEnv[Planes, Numbers, npt.NDArray[Any]]):
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         max_episode_steps: int | None = None,
     ) -> None:
-        check_count("num_envs", num_envs)
+        self.num_envs = num_envs = check_count("num_envs", num_envs)
         check_seat(seat)
         check_settings(games, exchange, reward, "planes", illegal)
         check_one_of((None, *self.metadata["render_modes"]), render_mode=render_mode)
         step_limit(max_episode_steps)
-        self.num_envs, self.seat, self.games, self.exchange = num_envs, seat, games, exchange
+        self.seat, self.games, self.exchange = seat, games, exchange
         self.reward, self.illegal, self.rules = reward, illegal, rules
         self.opponents = opponents
         self.render_mode, self.max_episode_steps = render_mode, max_episode_steps

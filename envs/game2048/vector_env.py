@@ -105,12 +105,12 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         illegal_limit: int | None = 1000,
     ) -> None:
         self.size = rows, cols = check_settings(size, observation, illegal, start_tiles)
-        check_count("num_envs", num_envs)
-        num_envs = int(num_envs)  # an integer of numpy may be too short to count with
+        # as an int: an integer of numpy may be too short to count with
+        self.num_envs = num_envs = check_count("num_envs", num_envs)
         check_one_of((None, *self.metadata["render_modes"]), render_mode=render_mode)
         limit = step_limit(max_episode_steps)
-        self.num_envs, self.render_mode = num_envs, render_mode
         self.observation, self.illegal, self.start_tiles = observation, illegal, start_tiles
+        self.render_mode = render_mode
         self.autoreset_mode = check_autoreset_mode(autoreset_mode)
         self.max_episode_steps = max_episode_steps
         self.illegal_limit = check_illegal_limit(illegal_limit)
