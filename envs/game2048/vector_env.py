@@ -44,6 +44,7 @@ from afterstate.envs.words import (
     check_options,
     draw_word,
     seed_word,
+    whole,
 )
 
 
@@ -151,7 +152,7 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         """
         mask, boards = self._check_options(options)
         seeds = check_seeds(seed, self.num_envs)
-        super().reset(seed=int(seed) if isinstance(seed, (int, np.integer)) else None)
+        super().reset(seed=whole(seed))
         self._draw_streams(seeds, mask)
         if boards is None:
             self._start(mask)
