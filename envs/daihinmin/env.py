@@ -179,6 +179,7 @@ class raw_env(AECEnv):  # type: ignore[misc]
 
     def __init__(
         self,
+        *,
         games: int = 1,
         exchange: str = "agent",
         reward: str = "points",
@@ -465,7 +466,7 @@ class parallel_env(ParallelEnv):  # type: ignore[misc]
 
     metadata = {**raw_env.metadata, "is_parallelizable": True}
 
-    def __init__(self, max_cycles: int | None = None, **settings: Any) -> None:
+    def __init__(self, *, max_cycles: int | None = None, **settings: Any) -> None:
         self.max_cycles = check_count("max_cycles", max_cycles, optional=True)
         self.aec = raw_env(**settings)
         self.render_mode = self.aec.render_mode

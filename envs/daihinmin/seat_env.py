@@ -85,6 +85,7 @@ class DaihinminEnv(gym.Env[Planes, np.int64]):
     def __init__(
         self,
         seat: int | str = "random",
+        *,
         opponents: Opponent | Sequence[Opponent] = None,
         games: int = 1,
         exchange: str = "agent",
@@ -100,7 +101,9 @@ class DaihinminEnv(gym.Env[Planes, np.int64]):
         self.action_space = spaces.Discrete(plays.N_PLAYS)
         self.agent = AGENTS[whole(seat) or 0]
         # Our illegal actions are handled here; those of the others count as a pass.
-        self._table = raw_env(games, exchange, reward, rules=rules, render_mode=render_mode)
+        self._table = raw_env(
+            games=games, exchange=exchange, reward=reward, rules=rules, render_mode=render_mode
+        )
         self._opponents = four_opponents(opponents)
         self._resolved = [_resolve(each) for each in self._opponents]
         self._players: dict[str, Player] = {}

@@ -368,6 +368,7 @@ class DaihinminVectorEnv(VectorEnv[Planes, Numbers, npt.NDArray[Any]]):
     def __init__(
         self,
         num_envs: int = 1,
+        *,
         seat: int | str = "random",
         opponents: Opponent | Sequence[Opponent] = None,
         games: int = 1,

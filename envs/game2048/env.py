@@ -111,11 +111,11 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
         illegal: effect of an illegal action. `"noop"`: no change, reward 0. `"terminate"`: the same
             and the episode ends. `"raise"`: a ValueError that leaves the game unchanged. Without a
             legal action, any action changes nothing and ends the episode.
-        start_tiles: number of tiles on the board at the start.
-        render_mode: `"ansi"` (text), `"rgb_array"` or `"human"` (a window).
         illegal_limit: the episode is truncated after this many illegal actions in a row, 1 to 2047,
             so that a deterministic policy that repeats one comes to an end; None: never. A state
             that is set begins at 0.
+        start_tiles: number of tiles on the board at the start.
+        render_mode: `"ansi"` (text), `"rgb_array"` or `"human"` (a window).
 
     Version history:
 
@@ -130,11 +130,12 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
     def __init__(
         self,
         size: tuple[int, int] = (4, 4),
+        *,
         observation: str = "exponents",
         illegal: str = "noop",
+        illegal_limit: int | None = 1000,
         start_tiles: int = START_TILES,
         render_mode: str | None = None,
-        illegal_limit: int | None = 1000,
     ) -> None:
         self.size = rows, cols = check_settings(size, observation, illegal, start_tiles)
         self.illegal_limit = check_illegal_limit(illegal_limit)

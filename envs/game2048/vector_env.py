@@ -69,6 +69,7 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         size: rows and columns, each 1 to 4.
         observation: `"exponents"`, `"onehot"` or `"flat"`.
         illegal: `"noop"`, `"terminate"` or `"raise"`; one illegal action raises for all games.
+        illegal_limit: truncates a game after this many illegal actions in a row; None: never.
         start_tiles: number of tiles on a board at the start.
         render_mode: `"ansi"` or `"rgb_array"`; `render()` returns a tuple with one per game.
         autoreset_mode: restart after the end of a game, as in Gymnasium: in the next step
@@ -76,7 +77,6 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
             `infos["final_info"]` (`SAME_STEP`); or by `reset(options={"reset_mask": ...})`
             (`DISABLED`).
         max_episode_steps: truncates a game after this many steps.
-        illegal_limit: truncates a game after this many illegal actions in a row; None: never.
     """
 
     metadata: dict[str, Any] = {
@@ -97,13 +97,14 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         self,
         num_envs: int = 1,
         size: tuple[int, int] = (4, 4),
+        *,
         observation: str = "exponents",
         illegal: str = "noop",
+        illegal_limit: int | None = 1000,
         start_tiles: int = START_TILES,
         render_mode: str | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         max_episode_steps: int | None = None,
-        illegal_limit: int | None = 1000,
     ) -> None:
         self.size = rows, cols = check_settings(size, observation, illegal, start_tiles)
         # as an int: an integer of numpy may be too short to count with

@@ -63,14 +63,14 @@ def test_check_env_of_stable_baselines3_passes(size: tuple[int, int], observatio
     checker = pytest.importorskip("stable_baselines3.common.env_checker")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        checker.check_env(Game2048Env(size, observation), warn=True)
+        checker.check_env(Game2048Env(size, observation=observation), warn=True)
     expected = "unconventional shape" if observation == "exponents" else "image"
     assert [str(w.message) for w in caught if expected not in str(w.message)] == []
 
 
 @by_size
 def test_spaces_have_the_size_of_the_board(size: tuple[int, int]) -> None:
-    env, planes = Game2048Env(size), Game2048Env(size, "onehot")
+    env, planes = Game2048Env(size), Game2048Env(size, observation="onehot")
     assert env.action_space == planes.action_space == gym.spaces.Discrete(4)
     assert env.observation_space == gym.spaces.Box(0, 17, size, np.uint8)
     assert planes.observation_space == gym.spaces.Box(0, 1, (18, *size), np.float32)
@@ -117,7 +117,7 @@ def test_a_seed_gives_the_games_of_the_oracle(size: tuple[int, int], seed: int) 
 
 @by_size
 def test_onehot_planes_mark_the_exponents(size: tuple[int, int]) -> None:
-    exponents, planes = Game2048Env(size), Game2048Env(size, "onehot")
+    exponents, planes = Game2048Env(size), Game2048Env(size, observation="onehot")
     pairs = [(exponents.reset(seed=5)[0], planes.reset(seed=5)[0])]
     for one, other in zip(play(exponents, 200, 1), play(planes, 200, 1), strict=True):
         pairs.append((one[0], other[0]))
@@ -130,7 +130,7 @@ def test_onehot_planes_mark_the_exponents(size: tuple[int, int]) -> None:
 def test_every_exponent_has_its_plane() -> None:
     board = np.arange(18).reshape(2, 9)[:, :4]
     for part in (board, board + 4, board + 5):
-        env = Game2048Env((2, 4), "onehot")
+        env = Game2048Env((2, 4), observation="onehot")
         plane, _ = env.reset(options={"board": part})
         assert (plane.argmax(axis=0) == part).all()
         assert (plane.sum(axis=0) == 1).all()
