@@ -44,7 +44,7 @@ from afterstate.envs.game2048.rules import (
     spawn_cell,
 )
 from afterstate.envs.messages import shown
-from afterstate.envs.words import Word, Words, check_count
+from afterstate.envs.words import Word, Words, as_array, check_count, described
 
 N_WORDS = 8
 """Number of words of a game."""
@@ -278,12 +278,14 @@ def are_games(games: Any) -> bool:
     return is_array and games.ndim == 2 and len(games) == N_WORDS
 
 
-def check_records(games: Any) -> None:
+def check_games(games: Any) -> None:
     """Raise ValueError unless an array holds games that kernels can play on, as described above."""
     if not are_games(games):
-        raise ValueError(f"records must be an array uint64[{N_WORDS}, games], got {shown(games)}")
+        given = described(games, as_array(games))
+        raise ValueError(f"games must be uint64[{N_WORDS}, B], got {given}")
     if not (games.flags.c_contiguous and games.flags.writeable):
-        raise ValueError("records must be an array in C order that can be written to")
+        given = "another order" if games.flags.writeable else "a read-only array"
+        raise ValueError(f"games must be a writable array in C order, got {given}")
 
 
 def outcomes(after: Cells) -> tuple[Cells, npt.NDArray[np.float64]]:

@@ -48,7 +48,7 @@ VALID: dict[Callable[..., Any], dict[str, Any]] = {
     rules.to_text: {"board": _WORD, **_SIZE},
     games.new_games: {"n": 1},
     games.are_games: {"games": _GAMES},
-    games.check_records: {"games": _GAMES},
+    games.check_games: {"games": _GAMES},
     games.outcomes: {"after": np.array(_BOARD, np.uint8)},
     batch.read: {"games": _GAMES, "at": games.BOARD, **_SIZE},
     batch.board_words: {"games": _GAMES, **_SIZE},

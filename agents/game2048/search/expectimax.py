@@ -45,7 +45,7 @@ from afterstate.agents.game2048.search.expectimax_search import (
 )
 from afterstate.agents.game2048.values.ntuple_network import Network, check_network
 from afterstate.agents.locks import Lock
-from afterstate.envs.game2048.games import check_records
+from afterstate.envs.game2048.games import check_games
 from afterstate.envs.game2048.rules import check_word, check_words
 from afterstate.envs.messages import shown
 from afterstate.envs.words import Floats, Ints, Words, whole
@@ -185,26 +185,26 @@ class ExpectimaxAgent(Agent):
         actions: npt.NDArray[np.int8] = self._values(boards).argmax(axis=1).astype(np.int8)
         return actions
 
-    def finish(self, records: Words) -> Ints:
+    def finish(self, games: Words) -> Ints:
         """Play games on in compiled code, each to its end or to a 65536 tile.
 
         Args:
-            records: game records `uint64[8, B]`, changed in place.
+            games: `uint64[8, B]`, changed in place.
 
         Returns:
             The number of moves played in each game, `int64[B]`; 0 for a player with `seconds` or
             several threads.
 
         Raises:
-            ValueError: other records.
+            ValueError: no such games.
         """
-        check_records(records)
-        n_moves = np.zeros(records.shape[1], np.int64)
+        check_games(games)
+        n_moves = np.zeros(games.shape[1], np.int64)
         is_compiled = self.seconds is None and self.threads == 1
         if is_compiled and type(self).choose_actions is ExpectimaxAgent.choose_actions:
             limit = self._deepening, self.nodes or 0
             with self._lock:
-                finish_games(self.network, self._search, *limit, records, n_moves, self.depth)
+                finish_games(self.network, self._search, *limit, games, n_moves, self.depth)
         return n_moves
 
     def _values(self, boards: Words, every: bool = False) -> Floats:

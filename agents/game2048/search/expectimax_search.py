@@ -29,7 +29,7 @@ from afterstate.agents.game2048.values.ntuple import (
     value_of,
 )
 from afterstate.agents.game2048.values.ntuple_network import Network
-from afterstate.envs.game2048 import games
+from afterstate.envs.game2048.games import BOARD, EXCESS, play
 from afterstate.envs.game2048.rules import (
     P_FOUR,
     P_TWO,
@@ -447,15 +447,15 @@ def finish_games(
     search: Search,
     deepening: Floats,
     nodes: int,
-    records: Words,
+    games: Words,
     n_moves: Ints,
     depth: int,
 ) -> None:
     """Play games on, and add up their moves; see `ExpectimaxAgent.finish`."""
-    for i in range(records.shape[1]):
-        while records[games.EXCESS, i] == 0:
-            action = _choose(net, search, deepening, nodes, records[games.BOARD, i], depth)
+    for i in range(games.shape[1]):
+        while games[EXCESS, i] == 0:
+            action = _choose(net, search, deepening, nodes, games[BOARD, i], depth)
             if action < 0:
                 break
-            games.play(records, i, action, net.move_table, net.size[0], net.size[1])
+            play(games, i, action, net.move_table, net.size[0], net.size[1])
             n_moves[i] += 1

@@ -31,8 +31,13 @@ from afterstate.agents.game2048.values.tuple_constants import (
     table_start,
     tuple_mask,
 )
-from afterstate.envs.game2048 import games
-from afterstate.envs.game2048.games import check_records
+from afterstate.envs.game2048.games import (
+    BOARD,
+    EXCESS,
+    check_games,
+    play_after,
+    refresh_flags,
+)
 from afterstate.envs.game2048.rules import LOW_BITS, afterstates, check_words, downgrade, largest
 from afterstate.envs.words import Float32s, Ints, Word, Words
 
@@ -322,20 +327,20 @@ def _act(net: Network, boards: Words, actions: npt.NDArray[np.int8]) -> None:
 
 
 @kernel
-def _finish(net: Network, records: Words, n_moves: Ints) -> None:
+def _finish(net: Network, games: Words, n_moves: Ints) -> None:
     """Play games greedily: see `NTupleAgent.finish`."""
     rows, cols = net.size
-    for i in range(records.shape[1]):
-        while records[games.EXCESS, i] == 0:
-            board = records[games.BOARD, i]
+    for i in range(games.shape[1]):
+        while games[EXCESS, i] == 0:
+            board = games[BOARD, i]
             boards, rewards = prefetch_moves(net, board)
             action, _ = select_move(net, board, boards, rewards)
             if action < 0:
                 break
-            games.play_after(records, i, action, boards[action], rewards[action], rows, cols)
+            play_after(games, i, action, boards[action], rewards[action], rows, cols)
             n_moves[i] += 1
         if n_moves[i] > 0:
-            games.refresh_flags(records, i, rows, cols)
+            refresh_flags(games, i, rows, cols)
 
 
 class NTupleAgent(Agent):
@@ -352,21 +357,21 @@ class NTupleAgent(Agent):
         _act(self.network, boards, actions)
         return actions
 
-    def finish(self, records: Words) -> Ints:
+    def finish(self, games: Words) -> Ints:
         """Play games on in compiled code, each to its end or to a 65536 tile.
 
         Args:
-            records: game records `uint64[8, B]`, changed in place.
+            games: `uint64[8, B]`, changed in place.
 
         Returns:
             The number of moves played in each game, `int64[B]`.
 
         Raises:
-            ValueError: other records.
+            ValueError: no such games.
         """
-        check_records(records)
-        n_moves = np.zeros(records.shape[1], np.int64)
+        check_games(games)
+        n_moves = np.zeros(games.shape[1], np.int64)
         if type(self).choose_actions is not NTupleAgent.choose_actions:
             return n_moves  # a subclass with other moves
-        _finish(self.network, records, n_moves)
+        _finish(self.network, games, n_moves)
         return n_moves

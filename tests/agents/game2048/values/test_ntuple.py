@@ -443,6 +443,6 @@ def test_games_of_another_form_are_not_played_on(player: str) -> None:
     made: Any = agents.make(player, tuples=[[0, 1], [4, 5]])
     whole = new_games(6)
     for wrong in (whole[:1], whole.astype(np.int64), whole[:, ::2], whole[0], whole.tolist()):
-        with pytest.raises(ValueError, match="records must be an array"):
+        with pytest.raises(ValueError, match="games must be"):
             made.finish(wrong)
     assert made.finish(whole.copy()).shape == (6,)
