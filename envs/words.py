@@ -35,6 +35,26 @@ def next_random(rng: Word) -> tuple[Word, Word]:
     return rng, bits ^ (bits >> np.uint64(31))
 
 
+@njit("uint64(uint64, uint64)", cache=True, forceinline=True)
+def below(bits: Word, n: Word) -> Word:
+    """Return the number in 0..n-1 that the upper half of random bits picks, uniform within n/2**32.
+
+    >>> below(0x8000_0000_0000_0000, 6)
+    3
+    """
+    return (np.uint64(bits) >> np.uint64(32)) * np.uint64(n) >> np.uint64(32)
+
+
+@njit("float64(uint64)", cache=True, forceinline=True)
+def fraction(bits: Word) -> float:
+    """Return random bits as a number >= 0 and < 1: the upper 53 of them.
+
+    >>> fraction(0x8000_0000_0000_0000)
+    0.5
+    """
+    return float(np.int64(np.uint64(bits) >> np.uint64(11))) / 9007199254740992.0  # 2**53
+
+
 @njit("uint64(uint64, uint64)", cache=True)
 def _high_product(a: Word, b: Word) -> Word:
     """Return the upper 64 bits of a product of 128 bits."""

@@ -8,7 +8,7 @@ from numba import njit
 
 from afterstate.agents.game2048.agent import Agent
 from afterstate.envs.game2048.rules import afterstates, size_of, table
-from afterstate.envs.words import Word, Words, next_random, seed_word
+from afterstate.envs.words import Word, Words, below, next_random, seed_word
 
 
 @njit("uint64(uint64[::1], uint64, uint64[::1], boolean, int8[::1])", cache=True)
@@ -26,7 +26,7 @@ def _choose(
             n_best = n_best + 1 if value == best else 1
             best = value
             rng, bits = next_random(rng)
-            if (bits >> np.uint64(32)) * np.uint64(n_best) >> np.uint64(32) == 0:
+            if below(bits, n_best) == 0:
                 actions[i] = action
     return rng
 

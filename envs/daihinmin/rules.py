@@ -38,7 +38,7 @@ from afterstate.envs.daihinmin.plays import (
     follows,
     write_plays,
 )
-from afterstate.envs.words import Word, Words, next_random
+from afterstate.envs.words import Word, Words, below, next_random
 
 N_PLAYERS = 5
 LAST_NUMBER = 2**32
@@ -246,7 +246,7 @@ def n_exchanged(class_: int) -> int:
 def draw(game: Game, n: int) -> int:
     """Return a random number in 0..n-1, uniform within n / 2**32; advances `rng`."""
     game.rng, bits = next_random(game.rng)
-    return int((bits >> np.uint64(32)) * np.uint64(n) >> np.uint64(32))
+    return int(below(bits, n))
 
 
 @njit(void(GameType, int64), cache=True)

@@ -65,6 +65,7 @@ from afterstate.envs.words import (
     Flags,
     Word,
     Words,
+    below,
     check_count,
     check_one_of,
     check_options,
@@ -329,7 +330,7 @@ def sample_legal(batch: Batch, rng: Word, actions: Numbers) -> Word:
     for i in range(len(actions)):
         n_legal = write_actions(batch.games[i], batch.episodes[i].player, legal)
         rng, bits = next_random(rng)
-        actions[i] = legal[(bits >> np.uint64(32)) * np.uint64(n_legal) >> np.uint64(32)]
+        actions[i] = legal[below(bits, n_legal)]
     return rng
 
 

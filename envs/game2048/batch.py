@@ -53,6 +53,7 @@ from afterstate.envs.words import (
     Word,
     Words,
     as_array,
+    below,
     check_one_of,
     described,
     next_random,
@@ -158,7 +159,7 @@ def sample_legal(games: Words, rng: Word, actions: Ints) -> Word:
         rng, bits = next_random(rng)
         mask = games[FLAGS, i] & _MASK
         n_legal = (mask * _MASK >> np.uint64(24)) & np.uint64(7)
-        drawn = (bits >> _32) * n_legal >> _32
+        drawn = below(bits, n_legal)
         before = mask * np.uint64(0x0101_0100)  # byte a: legal actions before a
         action = 0
         for a in range(4):

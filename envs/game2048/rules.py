@@ -29,7 +29,7 @@ import numpy.typing as npt
 from numba import njit
 
 from afterstate.envs.messages import shown
-from afterstate.envs.words import Word, Words, as_array, check_text, next_random, whole
+from afterstate.envs.words import Word, Words, as_array, below, check_text, next_random, whole
 
 UP, RIGHT, DOWN, LEFT = 0, 1, 2, 3
 """The actions."""
@@ -393,7 +393,7 @@ def spawn_cell(empty: Word, rng: Word) -> tuple[Word, Word]:
     rng, bits = next_random(rng)
     pairs = (empty + (empty >> _4)) & np.uint64(0x0F0F_0F0F_0F0F_0F0F)
     n_empty = pairs * np.uint64(0x0101_0101_0101_0101) >> np.uint64(56)
-    k = ((bits >> _32) * n_empty >> _32) + _1 & np.uint64(15)
+    k = below(bits, n_empty) + _1 & np.uint64(15)
     other = (empty * LOW_BITS) ^ (k * LOW_BITS)
     cell = empty & ~occupied(other)
     tile = _2 if bits & np.uint64(0xFFFF_FFFF) < FOUR_HALF_WORDS else _1

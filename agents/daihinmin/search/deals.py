@@ -36,7 +36,7 @@ from afterstate.envs.daihinmin.rules import (
     rewind,
 )
 from afterstate.envs.daihinmin.views import fill_hidden
-from afterstate.envs.words import Word, Words, next_random
+from afterstate.envs.words import Word, Words, below, fraction, next_random
 
 MODELS = ("policy", "sample")
 """The models of a player, by their index."""
@@ -211,7 +211,7 @@ def _resample(weights: Scores, n: int, power: float, rng: Word, order: Numbers) 
         weights[i] = math.exp(power * (weights[i] - best))
         total += weights[i]
     rng, bits = next_random(rng)
-    offset = (bits >> np.uint64(11)) / (1 << 53)
+    offset = fraction(bits)
     cumulative, index = weights[0], 0
     for i in range(n):
         while cumulative < (i + offset) / n * total and index < n - 1:
@@ -220,7 +220,7 @@ def _resample(weights: Scores, n: int, power: float, rng: Word, order: Numbers) 
         order[i] = index
     for i in range(n - 1):
         rng, bits = next_random(rng)
-        j = i + int((bits >> np.uint64(32)) * np.uint64(n - i) >> np.uint64(32))
+        j = i + int(below(bits, n - i))
         order[i], order[j] = order[j], order[i]
 
 

@@ -43,7 +43,7 @@ from afterstate.agents.game2048.values.ntuple import (
 from afterstate.agents.game2048.values.ntuple_network import Network, Value
 from afterstate.envs.game2048.games import largest_exponent
 from afterstate.envs.game2048.rules import field, is_over, legal, spawn
-from afterstate.envs.words import Float32s, Ints, Word, Words, next_random
+from afterstate.envs.words import Float32s, Ints, Word, Words, below, next_random
 
 POOL = 1000
 """Boards of each stage that carousel shaping keeps."""
@@ -93,7 +93,7 @@ def _draw(rng: Word) -> tuple[Value, Word]:
 def _draw_below(n: int, rng: Word) -> tuple[int, Word]:
     """Return a random integer in 0..n-1 and the advanced random state."""
     rng, bits = next_random(rng)
-    return int(np.int64((bits >> np.uint64(32)) * np.uint64(n) >> np.uint64(32))), rng
+    return int(np.int64(below(bits, n))), rng
 
 
 @njit(types.Tuple((int64, uint64))(uint64, uint64, uint64), **KERNEL)

@@ -21,7 +21,6 @@ from afterstate.agents.game2048.search.softmax_tree import (
     cache_slot,
     draw,
     draw_child,
-    fraction,
     read_moves,
     reroot,
     reset,
@@ -30,7 +29,7 @@ from afterstate.agents.game2048.search.softmax_tree import (
 )
 from afterstate.agents.game2048.values.ntuple import prefetch_entries, value_of
 from afterstate.agents.game2048.values.ntuple_network import Network
-from afterstate.envs.words import Floats, Ints, Word, Words, next_random
+from afterstate.envs.words import Floats, Ints, Word, Words, fraction, next_random
 
 
 class BoardBatch(NamedTuple):

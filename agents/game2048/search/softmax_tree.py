@@ -35,7 +35,7 @@ from afterstate.envs.game2048.rules import (
     spawn_cell,
     table,
 )
-from afterstate.envs.words import Floats, Ints, Word, Words, next_random
+from afterstate.envs.words import Floats, Ints, Word, Words, fraction, next_random
 
 STATE = np.dtype(
     [
@@ -202,12 +202,6 @@ def weigh(policy: Policy, n: int, values: Floats, weights: Floats) -> None:
             weights[action] = np.exp((max(value, 1.0) / top - 1.0) / temperature)
         else:
             weights[action] = np.exp((value - best) / temperature)
-
-
-@kernel
-def fraction(bits: Word) -> float:
-    """Return random bits as a number >= 0 and < 1."""
-    return float(np.int64(np.uint64(bits) >> np.uint64(11))) / 9007199254740992.0  # 2**53
 
 
 @kernel
