@@ -13,16 +13,17 @@ from afterstate.commands.options import Play2048
 from afterstate.commands.players import move_2048, player_2048
 from afterstate.envs.game2048 import render
 from afterstate.envs.game2048.env import ACTION_NAMES, Game2048Env
+from afterstate.envs.game2048.rules import DOWN, LEFT, RIGHT, UP
 from afterstate.envs.pictures import Window
 
 if TYPE_CHECKING:
     import blessed
 
 KEYS = {
-    **{"w": 0, "k": 0, "up": 0},
-    **{"d": 1, "l": 1, "right": 1},
-    **{"s": 2, "j": 2, "down": 2},
-    **{"a": 3, "h": 3, "left": 3},
+    **{"w": UP, "k": UP, "up": UP},
+    **{"d": RIGHT, "l": RIGHT, "right": RIGHT},
+    **{"s": DOWN, "j": DOWN, "down": DOWN},
+    **{"a": LEFT, "h": LEFT, "left": LEFT},
 }
 """Action of each key."""
 _ARROWS = {"A": "up", "B": "down", "C": "right", "D": "left"}

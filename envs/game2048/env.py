@@ -28,7 +28,11 @@ from afterstate.envs.game2048.games import (
     START_TILES,
 )
 from afterstate.envs.game2048.rules import (
+    DOWN,
+    LEFT,
     MAX_EXPONENT,
+    RIGHT,
+    UP,
     Cells,
     cells,
     check_cells,
@@ -237,7 +241,7 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
 
     def get_keys_to_action(self) -> dict[str, int]:
         """Return the action of each key for `gymnasium.utils.play.play`: W, D, S and A."""
-        return {"w": 0, "d": 1, "s": 2, "a": 3}
+        return {"w": UP, "d": RIGHT, "s": DOWN, "a": LEFT}
 
     def get_state(self) -> dict[str, Any]:
         """Return the whole game: `board` (exponents), `score`, and `rng`, the random state.

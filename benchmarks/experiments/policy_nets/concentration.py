@@ -34,7 +34,7 @@ FIRST_ROW = (12, 11, 10, 9)
 """Exponents of the first row of the middle board: 4096 2048 1024 512."""
 LOWER_ROWS = {"sparse": (0.8, 3), "half full": (0.5, 4), "full": (0.2, 7)}
 """The lower rows: the probability that a cell is empty, and the largest exponent."""
-N_PATTERNS, N_TOP, DOWN = 48, 4, 2
+N_PATTERNS, N_TOP = 48, 4
 
 TEXT = """# Concentration of the contributions to a bad move
 
@@ -59,7 +59,7 @@ def patterns(density: str, n: int = N_PATTERNS, seed: int = 1) -> list[list[int]
         board = np.array([FIRST_ROW, [0] * 4, *lower])
         scaled = [np.where(board > 0, board + step, 0) for step in (1, 0, -1)]
         boards = [int(rules.words(each.astype(np.uint8))) for each in scaled]
-        if all(rules.legal(each, rules.field(4, 4)) >> DOWN & 1 for each in boards):
+        if all(rules.legal(each, rules.field(4, 4)) >> rules.DOWN & 1 for each in boards):
             result.append(boards)
     return result
 
@@ -68,7 +68,7 @@ def measure(layers: int, density: str) -> list[dict[str, Any]]:
     """Return a row for each pattern of a pretrained network: its top units on the three boards."""
     net, rows = load(PRETRAINED[layers]), []
     for number, boards in enumerate(patterns(density)):
-        shares = [contributions(net, board, DOWN, 1)[0] for board in boards]
+        shares = [contributions(net, board, rules.DOWN, 1)[0] for board in boards]
         tops = [top_units(each, N_TOP) for each in shares]
         common = set.intersection(*({unit for unit, _ in top} for top in tops))
         covered = round(float(np.mean([sum(share for _, share in top) for top in tops])), 4)
