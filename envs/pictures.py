@@ -53,8 +53,9 @@ def gif(frames: Sequence[Pixels], path: str | Path, fps: float = 5) -> None:
     """
     if not 0.01 <= fps <= 50:
         raise ValueError(f"fps must be in 0.01..50, got {shown(fps)}")
-    if not len(frames) or len({frame.shape for frame in frames}) > 1:
-        raise ValueError("frames must be at least one, and all of one size")
+    sizes = sorted({frame.shape for frame in frames})
+    if len(sizes) != 1:
+        raise ValueError(f"frames must be at least one, all of one size, got sizes {shown(sizes)}")
     images, durations = _without_repeats(_share_palette(frames), 10 * round(100 / fps))
     with durable_files.replace(path, synced=False) as file:
         images[0].save(

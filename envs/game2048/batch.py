@@ -420,14 +420,15 @@ def afterstates(games: Words, rows: int, cols: int) -> tuple[Cells, Floats, Flag
 
 
 @njit(cache=True)
-def _one_hot(boards: Cells, planes: npt.NDArray[np.float32]) -> None:
-    """Set the plane of each cell's exponent: see `one_hot`."""
+def _one_hot(boards: Cells, planes: npt.NDArray[np.float32]) -> int:
+    """Set the plane of each cell's exponent; return the first exponent above 17, or 0."""
     for i in range(boards.shape[0]):
         for row in range(boards.shape[1]):
             for col in range(boards.shape[2]):
                 if boards[i, row, col] > MAX_EXPONENT:
-                    raise ValueError("boards must have exponents 0..17")
+                    return int(boards[i, row, col])
                 planes[i, boards[i, row, col], row, col] = 1.0
+    return 0
 
 
 def _check_boards(boards: Cells) -> None:
@@ -445,23 +446,27 @@ def one_hot(boards: Cells) -> npt.NDArray[np.float32]:
     """
     _check_boards(boards)
     planes = np.zeros((len(boards), MAX_EXPONENT + 1, *boards.shape[1:]), np.float32)
-    _one_hot(boards, planes)
+    wrong = _one_hot(boards, planes)
+    if wrong:
+        raise ValueError(f"boards must have exponents 0..{MAX_EXPONENT}, got {wrong}")
     return planes
 
 
-def put(games: Words, cells: Cells) -> None:
+def put(games: Words, boards: Cells) -> None:
     """Start every game of `uint64[8, B]` from its board of exponents `uint8[B, rows, cols]`.
 
     Raises:
         ValueError: no such games, or boards that do not fit.
     """
     _check(games)
-    _check_boards(cells)
-    if len(cells) != games.shape[1] or (cells > MAX_EXPONENT).any():
-        raise ValueError("boards must have exponents 0..17 and be one for each game")
-    rows, cols = check_size(*cells.shape[1:])
+    _check_boards(boards)
+    if len(boards) != games.shape[1]:
+        raise ValueError(f"boards must be {games.shape[1]}, one per game, got {len(boards)}")
+    if (boards > MAX_EXPONENT).any():
+        raise ValueError(f"boards must have exponents 0..{MAX_EXPONENT}, got {boards.max()}")
+    rows, cols = check_size(*boards.shape[1:])
     padded = np.zeros((games.shape[1], 4, 4), np.uint8)
-    padded[:, :rows, :cols] = cells
+    padded[:, :rows, :cols] = boards
     games[SCORE] = games[REWARD] = 0
     for i in range(games.shape[1]):
         for at in (BOARD, AFTER):

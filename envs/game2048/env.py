@@ -443,7 +443,7 @@ def check_state(state: Any, size: tuple[int, int]) -> tuple[Cells, int, int]:
         ValueError: not such a state.
     """
     if not isinstance(state, dict) or set(state) != {"board", "score", "rng"}:
-        raise ValueError("state must be a dict of board, score and rng, from get_state()")
+        raise ValueError(f"state must be a dict of board, score and rng, got {shown(state)}")
     score, rng = state["score"], state["rng"]
     if whole(score) is None or whole(rng) is None:
         got = f"{shown(score)} and {shown(rng)}"

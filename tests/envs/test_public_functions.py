@@ -56,7 +56,7 @@ VALID: dict[Callable[..., Any], dict[str, Any]] = {
     batch.masks: {"games": _GAMES},
     batch.afterstates: {"games": _GAMES, **_SIZE},
     batch.one_hot: {"boards": np.array([_BOARD], np.uint8)},
-    batch.put: {"games": _GAMES, "cells": np.array([_BOARD], np.uint8)},
+    batch.put: {"games": _GAMES, "boards": np.array([_BOARD], np.uint8)},
     render.ansi: {"cells": _BOARD, "score": 8},
     render.rgb_array: {"cells": _BOARD, "score": 8, "tile": 20},
     render.svg: {"cells": _BOARD, "score": 8},

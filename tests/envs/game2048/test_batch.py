@@ -90,7 +90,8 @@ def test_planes_are_of_exponents_up_to_17(exponent: int) -> None:
 )
 def test_only_boards_of_all_games_are_put(boards: Any) -> None:
     with pytest.raises(
-        ValueError, match=r"one for each game|must be uint8\[B, rows, cols\], got float64"
+        ValueError,
+        match=r"one per game, got 2|0..17, got 18|must be uint8\[B, rows, cols\], got float64",
     ):
         batch.put(new_games(1), boards)
 
