@@ -164,6 +164,7 @@ class _Layout(NamedTuple):
 
 @cache
 def _layout(rows: int, cols: int, tile: int) -> _Layout:
+    """Return the places in a picture of a board whose tiles have this width."""
     gap, strip_height = round(0.12 * tile), round(0.5 * tile)
     board_width, board_height = (n * (tile + gap) + gap for n in (cols, rows))
     width, height = board_width + 2 * gap, strip_height + board_height + 3 * gap
@@ -174,6 +175,7 @@ def _layout(rows: int, cols: int, tile: int) -> _Layout:
 
 
 def _board(cells: Any) -> Cells:
+    """Return the exponents of one board, checked."""
     board = check_cells(cells)
     if board.ndim != 2:
         raise ValueError(f"board must have shape [rows, cols], got {board.shape}")
@@ -181,14 +183,17 @@ def _board(cells: Any) -> Cells:
 
 
 def _tile_text(exponent: int) -> str:
+    """Return the number on a tile, empty for an empty cell."""
     return str(1 << exponent) if exponent else ""
 
 
 def _score_text(score: int) -> str:
+    """Return the score as pictures show it."""
     return f"Score {score}"
 
 
 def _text_color(exponent: int) -> str:
+    """Return the color of the number on a tile."""
     return DARK_TEXT if exponent <= 2 else LIGHT_TEXT
 
 
@@ -198,10 +203,12 @@ def _font_size(text: str, width: int, largest: float) -> float:
 
 
 def _ruler(joints: str, cols: int) -> str:
+    """Return a horizontal line of a text table, given its left, inner and right joint."""
     return joints[0] + joints[1].join(["─" * 8] * cols) + joints[2]
 
 
 def _ansi_tile(exponent: int, color: bool) -> str:
+    """Return a tile as text of eight columns."""
     text = f" {_tile_text(exponent) or '.':>6} "
     if not color:
         return text
@@ -213,11 +220,13 @@ def _ansi_tile(exponent: int, color: bool) -> str:
 
 
 def _svg_box(box: _Box, fill: str, radius: int) -> str:
+    """Return a filled box with round corners as SVG."""
     place = f'x="{box.left}" y="{box.top}" width="{box.width}" height="{box.height}"'
     return f'<rect {place} rx="{radius}" fill="{fill}"/>'
 
 
 def _svg_text(box: _Box, text: str, fill: str, size: float) -> str:
+    """Return bold digits in the middle of a box as SVG, empty without a text."""
     x, y = box.left + box.width / 2, box.top + (box.height + _CAPITAL * size) / 2
     style = f'font-size="{size:.1f}" fill="{fill}"'
     return f'<text x="{x:.1f}" y="{y:.1f}" {style}>{text}</text>' if text else ""
