@@ -11,16 +11,16 @@ from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode
 from numba import njit
 
-from afterstate.envs.words import (
-    Flags,
+from afterstate.envs.checks import (
     as_array,
+    as_int,
     check_count,
     check_length,
     check_one_of,
     check_seed,
     described,
-    whole,
 )
+from afterstate.envs.words import Flags
 
 Infos = dict[str, Any]
 Seeds = int | Sequence[int | None] | None
@@ -47,7 +47,7 @@ def check_seeds(seed: Seeds, num_envs: int) -> list[int | None]:
     """Return one seed or None for each game: those of a sequence, or `seed + i`."""
     if seed is None:
         return [None] * num_envs
-    first = whole(seed)
+    first = as_int(seed)
     if first is not None:
         seed = [first + i for i in range(num_envs)]
     given: Any = seed

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from afterstate import agents
 from afterstate.agents.config import did_you_mean
+from afterstate.envs.checks import check_count, check_seed
 from afterstate.envs.daihinmin.match import new_match, next_game
 from afterstate.envs.daihinmin.players import Player, check_player, returned
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, Rules, give, is_legal, play
 from afterstate.envs.daihinmin.views import view
 from afterstate.envs.messages import named, shown
 from afterstate.envs.options import is_factory
-from afterstate.envs.words import check_count, check_seed
 
 GAMES_PER_CYCLE = Rules().class_reset_every
 """Games from one reset of the classes to the next, 100."""
@@ -114,8 +114,7 @@ def play_match(
     for i, player in enumerate(players):
         with named(f"players[{i}]"):
             check_player(player)
-    check_count("n_games", n_games, least=0)
-    return _games(players, int(n_games), new_match(seed, rules))
+    return _games(players, check_count("n_games", n_games, least=0), new_match(seed, rules))
 
 
 def points_per_cycle(

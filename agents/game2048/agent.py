@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from afterstate.envs.checks import as_array, described
 from afterstate.envs.game2048.rules import MAX_EXPONENT, check_words, words
-from afterstate.envs.words import Words, as_array, described
+from afterstate.envs.words import Words
 
 
 class Agent(ABC):

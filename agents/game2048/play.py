@@ -8,11 +8,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from afterstate.envs.checks import as_array, as_int
 from afterstate.envs.game2048 import batch
 from afterstate.envs.game2048.games import RNG, SCORE, START_TILES, new_games
 from afterstate.envs.game2048.rules import size_of, table
 from afterstate.envs.messages import listed, named, shown
-from afterstate.envs.words import Ints, Words, as_array, seed_word, whole
+from afterstate.envs.words import Ints, Words, seed_word
 
 MAX_GAMES = 10**7
 """Maximum number of games that are played in parallel, which takes 200 bytes for each."""
@@ -99,10 +100,10 @@ def play(
 
 def _seeds(n_games: int, seed: int | Sequence[int]) -> list[int]:
     """Return the seed of each game."""
-    number = whole(n_games)
+    number = as_int(n_games)
     if number is None or not 0 <= number <= MAX_GAMES:
         raise ValueError(f"n_games must be an integer in 0..{MAX_GAMES:,}, got {shown(n_games)}")
-    first = whole(seed)
+    first = as_int(seed)
     given: Any = seed if first is None else range(first, first + number)
     if not _is_list(given) or len(given) != number:
         raise ValueError(f"seed must be one integer or {number} of them, got {shown(seed)}")
@@ -118,7 +119,7 @@ def _is_list(value: Any) -> bool:
 
 def _check_given(seed: Any) -> int:
     """Return a seed; raise ValueError for None."""
-    number = whole(seed)
+    number = as_int(seed)
     if number is None or number < 0:
         raise ValueError(f"seed must be one or more integers >= 0, got {shown(seed)}")
     return number
@@ -154,7 +155,7 @@ def actions_of(player: Any, boards: Words) -> Ints:
 def _moves(given: Any) -> int:
     """Return the number of moves that `finish` of a player has returned."""
     values = as_array(given).reshape(-1).tolist()
-    number = whole(values[0]) if len(values) == 1 else None
+    number = as_int(values[0]) if len(values) == 1 else None
     if number is None or not 0 <= number < 1 << 62:
         expected = "finish of the player must return its number of moves"
         raise ValueError(f"{expected}, got {shown(given)}")

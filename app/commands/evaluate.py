@@ -20,9 +20,9 @@ from afterstate.commands.players import (
     player_2048,
     player_daihinmin,
 )
+from afterstate.envs.checks import check_seed
 from afterstate.envs.daihinmin.uecda.settings import N_SEATS
 from afterstate.envs.messages import named
-from afterstate.envs.words import check_seed
 from afterstate.text_tables import aligned
 
 TILES = (2048, 4096, 8192, 16384, 32768)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from afterstate.commands.options import Play2048, PlayDaihinmin
 from afterstate.commands.players import check_players, fill_seats
+from afterstate.envs.checks import check_count
 from afterstate.envs.daihinmin.uecda.settings import N_SEATS
 from afterstate.envs.messages import named
-from afterstate.envs.words import check_count
 
 
 def run(options: Play2048 | PlayDaihinmin) -> int:

@@ -11,12 +11,12 @@ import numpy as np
 from afterstate.agents.daihinmin.play import play_match
 from afterstate.commands.options import PlayDaihinmin
 from afterstate.commands.players import check_players, fill_seats, five_players, player_daihinmin
+from afterstate.envs.checks import check_seed
 from afterstate.envs.daihinmin import cards, plays, render
 from afterstate.envs.daihinmin.players import Player, returned
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game
 from afterstate.envs.daihinmin.views import legal_plays
 from afterstate.envs.messages import counted
-from afterstate.envs.words import check_seed
 
 HELP = "a play in notation or its number, pass, ? hint, L legal plays, Q quit"
 NAMES = ("you", *(f"player {number}" for number in range(1, N_PLAYERS)))

@@ -15,10 +15,10 @@ import numpy as np
 from afterstate.commands.options import Watch
 from afterstate.commands.players import fill_seats, five_players, game_of, move_2048, player_2048
 from afterstate.envs import durable_files, pictures
+from afterstate.envs.checks import check_seed
 from afterstate.envs.daihinmin.uecda.settings import N_SEATS
 from afterstate.envs.messages import listed, named, shown
 from afterstate.envs.signals import sigterm_raises
-from afterstate.envs.words import check_seed
 
 FILES = (".gif", ".mp4")
 MOST_PICTURES = 1000

@@ -23,9 +23,9 @@ from afterstate.agents.training.evaluation import EVALUATION_SEED, half_interval
 from afterstate.agents.training.folder import FolderLock
 from afterstate.agents.training.workers import Workers
 from afterstate.envs import json_files
+from afterstate.envs.checks import as_int
 from afterstate.envs.json_files import Row
 from afterstate.envs.messages import shown
-from afterstate.envs.words import whole
 from afterstate.leaderboard.machine import machine
 from benchmarks.experiments.harness import Estimate, processors, run_calls
 
@@ -119,7 +119,7 @@ def chunks(entry: Row) -> list[range]:
         ValueError: a number is not an integer of at least 1.
     """
     for key in ("games", "chunk"):
-        if (whole(entry.get(key, 1)) or 0) < 1:
+        if (as_int(entry.get(key, 1)) or 0) < 1:
             raise ValueError(f"{key} must be an integer >= 1, got {shown(entry[key])}")
     seeds = range(EVALUATION_SEED, EVALUATION_SEED + entry["games"])
     size = entry.get("chunk", len(seeds))

@@ -8,13 +8,14 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from afterstate.envs.checks import as_index, as_int, check_count, check_length, check_one_of
 from afterstate.envs.daihinmin import cards
 from afterstate.envs.daihinmin.match import CLASS_VALUES, POINTS
 from afterstate.envs.daihinmin.plays import N_PLAYS, Numbers
 from afterstate.envs.daihinmin.records.validity import check_game
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game
 from afterstate.envs.messages import shown
-from afterstate.envs.words import Words, check_count, check_length, check_one_of, index, whole
+from afterstate.envs.words import Words
 
 AGENTS = tuple(f"player_{number}" for number in range(N_PLAYERS))
 """Agents by player number."""
@@ -44,7 +45,7 @@ def check_action(action: Any) -> int:
     Raises:
         ValueError: not an integer in 0..2421.
     """
-    number = index(action)
+    number = as_index(action)
     if number is None or not 0 <= number < N_PLAYS:
         raise ValueError(f"action must be an integer in 0..{N_PLAYS - 1}, got {shown(action)}")
     return number
@@ -87,7 +88,7 @@ def check_order(name: str, order: Any) -> list[int]:
         ValueError: it does not have each number exactly once.
     """
     check_length(name, order, N_PLAYERS)
-    numbers = [whole(number) for number in order] if _is_list(order) else []
+    numbers = [as_int(number) for number in order] if _is_list(order) else []
     if set(numbers) != set(range(N_PLAYERS)) or len(numbers) != N_PLAYERS:
         raise ValueError(f"{name} must have each number from 0 to 4 once, got {shown(order)}")
     return [number for number in numbers if number is not None]

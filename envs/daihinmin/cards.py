@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from afterstate.envs.checks import as_int, check_text
 from afterstate.envs.messages import shown
-from afterstate.envs.words import Word, check_text, whole
+from afterstate.envs.words import Word
 
 SUITS = "SHDC"
 """Suits by row."""
@@ -99,7 +100,7 @@ def check_set(cards: Any) -> int:
     Raises:
         ValueError: no integer of 53 bits.
     """
-    word = whole(cards)
+    word = as_int(cards)
     if word is None or not 0 <= word <= DECK:
         raise ValueError(f"cards must be an integer of {N_CARDS} bits, got {shown(cards)}")
     return word
@@ -111,7 +112,7 @@ def check_card(card: Any) -> int:
     Raises:
         ValueError: not in 0..52.
     """
-    number = whole(card)
+    number = as_int(card)
     if number is None or not 0 <= number < N_CARDS:
         raise ValueError(f"card must be an integer in 0..{JOKER}, got {shown(card)}")
     return number

@@ -13,6 +13,7 @@ from numba import boolean, int64, njit, types, void
 from pettingzoo import AECEnv, ParallelEnv  # type: ignore[import-untyped]
 from pettingzoo.utils.wrappers import OrderEnforcingWrapper  # type: ignore[import-untyped]
 
+from afterstate.envs.checks import check_count, check_one_of
 from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.arguments import (
     AGENTS,
@@ -51,7 +52,7 @@ from afterstate.envs.daihinmin.rules import (
 from afterstate.envs.daihinmin.views import view
 from afterstate.envs.messages import listed, shown
 from afterstate.envs.pictures import Window, warn_no_render_mode
-from afterstate.envs.words import check_count, check_one_of, draw_word
+from afterstate.envs.words import draw_word
 
 ILLEGAL_REWARD = -1.0
 """Reward of an illegal action that ends the episode; the other agents get 0."""

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numba import int64, njit, uint64, void
 
+from afterstate.envs.checks import as_int
 from afterstate.envs.daihinmin.cards import count
 from afterstate.envs.daihinmin.plays import Numbers
 from afterstate.envs.daihinmin.rules import (
@@ -33,7 +34,7 @@ from afterstate.envs.daihinmin.rules import (
     start,
 )
 from afterstate.envs.messages import shown
-from afterstate.envs.words import Words, next_random, whole
+from afterstate.envs.words import Words, next_random
 
 POINTS = (5.0, 4.0, 3.0, 2.0, 1.0)
 """Points of each finishing place, from daifugo to daihinmin."""
@@ -56,7 +57,7 @@ def new_match(seed: Any = 0, rules: Rules | None = None) -> Game:
         ValueError: a wrong seed or rule.
     """
     rules = Rules() if rules is None else _checked(rules)
-    number = whole(seed)
+    number = as_int(seed)
     if number is None or number < 0:
         raise ValueError(f"seed must be an integer >= 0, got {shown(seed)}")
     match: Game = np.zeros(1, GAME)[0]
@@ -80,9 +81,9 @@ def _checked(rules: Any) -> Rules:
     if not isinstance(rules, Rules):
         raise ValueError(f"rules must be a `Rules` record, got {shown(rules)}")
     for name, value in zip(rules._fields[:-3], rules[:-3], strict=True):
-        if not isinstance(value, (bool, np.bool_)) and whole(value) not in (0, 1):
+        if not isinstance(value, (bool, np.bool_)) and as_int(value) not in (0, 1):
             raise ValueError(f"{name} of rules must be True or False, got {shown(value)}")
-    numbers = [whole(n) for n in rules[-3:]]
+    numbers = [as_int(n) for n in rules[-3:]]
     is_in_range = all(n is not None and 0 <= n < 2**62 for n in numbers)
     if not is_in_range or not 1 <= rules.idle_limit <= MAX_IDLE:
         raise ValueError(

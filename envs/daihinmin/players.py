@@ -15,12 +15,13 @@ from numba import float64, int64, njit, uint64
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from afterstate.envs.checks import as_int, check_seed
 from afterstate.envs.daihinmin import plays, views
 from afterstate.envs.daihinmin.cards import N_CARDS, count, numbers
 from afterstate.envs.daihinmin.records.validity import check_asked
 from afterstate.envs.daihinmin.rules import Game, GameType, write_legal
 from afterstate.envs.messages import shown
-from afterstate.envs.words import Word, Words, check_seed, draw_below, whole
+from afterstate.envs.words import Word, Words, draw_below
 
 _RANDOM = ("random", "daihinmin-random")
 
@@ -91,7 +92,7 @@ class CheckedPlayer(ABC):
         """
         asked = check_turn(view, plays=False)
         to_give = int(asked["to_give"])
-        if whole(n) != to_give:
+        if as_int(n) != to_give:
             raise ValueError(f"n must be {to_give}, the number of cards to give, got {shown(n)}")
         return self.choose_gift(asked, to_give)
 
@@ -239,7 +240,7 @@ def returned(value: Any, method: str) -> int:
     Raises:
         ValueError: it is not an integer.
     """
-    number = whole(value)
+    number = as_int(value)
     if number is None:
         raise ValueError(f"{method} of a player must return an integer, got {shown(value)}")
     end = plays.N_PLAYS if method == "choose" else 1 << N_CARDS

@@ -22,9 +22,10 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from afterstate.envs.checks import as_int, check_text
 from afterstate.envs.daihinmin.cards import JOKER, NATURALS, RANKS, SUITS, check_card, lowest
 from afterstate.envs.messages import shown
-from afterstate.envs.words import Word, check_text, whole
+from afterstate.envs.words import Word
 
 PASS, LONE_JOKER = 0, 53
 """Numbers of the pass and of the lone joker."""
@@ -169,7 +170,7 @@ def text(play: int) -> str:
 
 def _check(play: int) -> None:
     """Raise ValueError unless it is the number of a play."""
-    if whole(play) not in range(N_PLAYS):
+    if as_int(play) not in range(N_PLAYS):
         raise ValueError(f"play must be an integer in 0..{N_PLAYS - 1}, got {shown(play)}")
 
 

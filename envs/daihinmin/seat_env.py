@@ -11,6 +11,7 @@ import numpy.typing as npt
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
+from afterstate.envs.checks import as_int, check_one_of, check_options, check_seed
 from afterstate.envs.daihinmin import plays
 from afterstate.envs.daihinmin.arguments import (
     AGENTS,
@@ -24,7 +25,7 @@ from afterstate.envs.daihinmin.observation import Planes
 from afterstate.envs.daihinmin.players import Player, RandomPlayer, actions_of, is_random, resolve
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, Rules
 from afterstate.envs.messages import listed, shown
-from afterstate.envs.words import check_one_of, check_options, check_seed, draw_word, whole
+from afterstate.envs.words import draw_word
 
 Opponent: TypeAlias = Player | str | None
 """A player, its name or its file; None plays at random."""
@@ -99,7 +100,7 @@ class DaihinminEnv(gym.Env[Planes, np.int64]):
         self.seat, self.illegal, self.render_mode = seat, illegal, render_mode
         self.observation_space = observation_space("planes")
         self.action_space = spaces.Discrete(plays.N_PLAYS)
-        self.agent = AGENTS[whole(seat) or 0]
+        self.agent = AGENTS[as_int(seat) or 0]
         # Our illegal actions are handled here; those of the others count as a pass.
         self._table = raw_env(
             games=games, exchange=exchange, reward=reward, rules=rules, render_mode=render_mode
@@ -128,7 +129,7 @@ class DaihinminEnv(gym.Env[Planes, np.int64]):
         check_opening(options)
         super().reset(seed=seed)
         self._over = True  # until the reset has succeeded
-        player = whole(self.seat)
+        player = as_int(self.seat)
         self.agent = AGENTS[int(self.np_random.integers(N_PLAYERS)) if player is None else player]
         others = [agent for agent in AGENTS if agent != self.agent]
         if seed is not None:
@@ -230,7 +231,7 @@ class DaihinminEnv(gym.Env[Planes, np.int64]):
 def check_seat(seat: Any) -> None:
     """Raise ValueError unless a seat is a player's number or `"random"`."""
     is_random = isinstance(seat, str) and seat == "random"
-    if not is_random and whole(seat) not in range(N_PLAYERS):
+    if not is_random and as_int(seat) not in range(N_PLAYERS):
         raise ValueError(f"seat must be one of {listed(_SEATS)}, got {shown(seat)}")
 
 

@@ -17,6 +17,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numba import boolean, float64, from_dtype, int8, int64, njit, types, uint64, void
 
+from afterstate.envs.checks import as_int, check_count, check_one_of, check_options
 from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.arguments import (
     OPTIONS,
@@ -66,15 +67,11 @@ from afterstate.envs.words import (
     Word,
     Words,
     below,
-    check_count,
-    check_one_of,
-    check_options,
     draw_below,
     draw_word,
     next_random,
     next_word,
     stream_of,
-    whole,
 )
 
 EPISODE = np.dtype(
@@ -422,7 +419,7 @@ class DaihinminVectorEnv(VectorEnv[Planes, Numbers, npt.NDArray[Any]]):
         if not mask.all():
             self._running()
         seeds = check_seeds(seed, self.num_envs)
-        super().reset(seed=whole(seed))
+        super().reset(seed=as_int(seed))
         self._draw_streams(seeds, mask)
         if start_all(self._batch, mask, opening):
             self._start_again()

@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numba import boolean, float64, int64, njit, uint64, void
 
+from afterstate.envs.checks import as_int
 from afterstate.envs.daihinmin.cards import D3, DECK, N_CARDS, count, strongest
 from afterstate.envs.daihinmin.plays import N_PLAYS
 from afterstate.envs.daihinmin.records.validity import check_fields, check_view
@@ -29,7 +30,7 @@ from afterstate.envs.daihinmin.rules import (
     write_legal,
 )
 from afterstate.envs.messages import shown
-from afterstate.envs.words import Word, draw_word, whole
+from afterstate.envs.words import Word, draw_word
 
 
 @njit(void(GameType, int64, GameType[::1]), cache=True)
@@ -53,7 +54,7 @@ def view(game: Game, player: int) -> Game:
         ValueError: no record of a game, or `player` is not in 0..4.
     """
     game = check_type(game)
-    if whole(player) not in range(N_PLAYERS):
+    if as_int(player) not in range(N_PLAYERS):
         raise ValueError(f"player must be an integer in 0..{N_PLAYERS - 1}, got {shown(player)}")
     views = np.empty(1, GAME)
     write_view(game, player, views)

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from afterstate.envs.checks import as_array, check_one_of, described
 from afterstate.envs.game2048.games import (
     AFTER,
     BOARD,
@@ -46,18 +47,7 @@ from afterstate.envs.game2048.rules import (
     words,
 )
 from afterstate.envs.game2048.rules import afterstates as slides
-from afterstate.envs.words import (
-    Flags,
-    Floats,
-    Ints,
-    Word,
-    Words,
-    as_array,
-    below,
-    check_one_of,
-    described,
-    next_random,
-)
+from afterstate.envs.words import Flags, Floats, Ints, Word, Words, below, next_random
 
 Bits = npt.NDArray[np.int8]
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
+from afterstate.envs.checks import as_index, as_int, check_one_of, check_options, check_seed
 from afterstate.envs.game2048 import batch, games
 from afterstate.envs.game2048.games import (
     AFTER,
@@ -41,15 +42,7 @@ from afterstate.envs.game2048.rules import (
 )
 from afterstate.envs.messages import shown
 from afterstate.envs.pictures import Window, warn_no_render_mode
-from afterstate.envs.words import (
-    Word,
-    check_one_of,
-    check_options,
-    check_seed,
-    draw_word,
-    index,
-    whole,
-)
+from afterstate.envs.words import Word, draw_word
 
 OBSERVATIONS = ("exponents", "onehot", "flat")
 ILLEGAL = ("noop", "terminate", "raise")
@@ -337,7 +330,7 @@ def check_settings(
     rows, cols = size_of(size)
     check_one_of(OBSERVATIONS, observation=observation)
     check_one_of(ILLEGAL, illegal=illegal)
-    tiles = whole(start_tiles)
+    tiles = as_int(start_tiles)
     if tiles is None or not 1 <= tiles <= rows * cols:
         raise ValueError(f"start_tiles must be in 1..{rows * cols}, got {shown(start_tiles)}")
     return rows, cols
@@ -349,7 +342,7 @@ def check_illegal_limit(limit: Any) -> int | None:
     Raises:
         ValueError: not None or an integer in 1..2047.
     """
-    number = whole(limit)
+    number = as_int(limit)
     if limit is not None and (number is None or not 1 <= number <= MAX_ILLEGAL):
         raise ValueError(f"illegal_limit must be in 1..{MAX_ILLEGAL} or None, got {shown(limit)}")
     return number
@@ -379,7 +372,7 @@ def check_action(action: Any) -> int:
     Raises:
         ValueError: not an integer in 0..3.
     """
-    number = index(action)
+    number = as_index(action)
     if number is None or not 0 <= number < 4:
         raise ValueError(f"action must be 0 up, 1 right, 2 down or 3 left, got {shown(action)}")
     return number
@@ -431,9 +424,9 @@ def _has_lengths(board: BoardLike, shape: tuple[int, ...]) -> bool:
 
 def are_words(board: BoardLike) -> bool:
     """Return True if boards are given as words: an integer or a row of integers."""
-    if whole(board) is not None or getattr(board, "shape", None) == ():
+    if as_int(board) is not None or getattr(board, "shape", None) == ():
         return True
-    return isinstance(board, (Sequence, np.ndarray)) and all(whole(b) is not None for b in board)
+    return isinstance(board, (Sequence, np.ndarray)) and all(as_int(b) is not None for b in board)
 
 
 def check_state(state: Any, size: tuple[int, int]) -> tuple[Cells, int, int]:
@@ -445,7 +438,7 @@ def check_state(state: Any, size: tuple[int, int]) -> tuple[Cells, int, int]:
     if not isinstance(state, dict) or set(state) != {"board", "score", "rng"}:
         raise ValueError(f"state must be a dict of board, score and rng, got {shown(state)}")
     score, rng = state["score"], state["rng"]
-    if whole(score) is None or whole(rng) is None:
+    if as_int(score) is None or as_int(rng) is None:
         got = f"{shown(score)} and {shown(rng)}"
         raise ValueError(f"score and rng of a state must be integers, got {got}")
     if not (0 <= score <= MAX_SCORE and 0 <= rng < 2**64):

@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from afterstate.envs.checks import as_array, check_count, described
 from afterstate.envs.game2048.rules import (
     LOW_BITS,
     MAX_EXPONENT,
@@ -43,8 +44,7 @@ from afterstate.envs.game2048.rules import (
     spawn,
     spawn_cell,
 )
-from afterstate.envs.messages import shown
-from afterstate.envs.words import Word, Words, as_array, check_count, described
+from afterstate.envs.words import Word, Words
 
 N_WORDS = 8
 """Number of words of a game."""
@@ -268,8 +268,7 @@ def new_games(n: int) -> Words:
     Raises:
         ValueError: not an integer >= 0.
     """
-    check_count("n", n, least=0)
-    return np.zeros((N_WORDS, int(n)), np.uint64)
+    return np.zeros((N_WORDS, check_count("n", n, least=0)), np.uint64)
 
 
 def are_games(games: Any) -> bool:

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from afterstate.envs.checks import as_int
 from afterstate.envs.game2048.rules import Cells, check_cells
 from afterstate.envs.messages import shown
 from afterstate.envs.pictures import Pixels, font, require_extra
-from afterstate.envs.words import whole
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -84,7 +84,7 @@ def rgb_array(cells: Any, score: int = 0, tile: int = 100) -> Pixels:
         gymnasium.error.DependencyNotInstalled: Pillow is missing.
     """
     board = _board(cells)
-    if not 16 <= (whole(tile) or 0) <= 1024:
+    if not 16 <= (as_int(tile) or 0) <= 1024:
         raise ValueError(f"tile must be an integer in 16..1024 pixels, got {shown(tile)}")
     layout = _layout(*board.shape, tile)
     picture = _background(layout).copy()

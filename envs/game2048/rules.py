@@ -28,8 +28,9 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from afterstate.envs.checks import as_array, as_int, check_text
 from afterstate.envs.messages import shown
-from afterstate.envs.words import Word, Words, as_array, below, check_text, next_random, whole
+from afterstate.envs.words import Word, Words, below, next_random
 
 UP, RIGHT, DOWN, LEFT = 0, 1, 2, 3
 """The actions."""
@@ -139,7 +140,7 @@ def check_size(rows: Any, cols: Any) -> tuple[int, int]:
     Raises:
         ValueError: not integers in 1..4, or a single cell.
     """
-    sides = whole(rows), whole(cols)
+    sides = as_int(rows), as_int(cols)
     if not all(side is not None and 1 <= side <= 4 for side in sides) or sides == (1, 1):
         expected = "1 to 4 rows and columns of a board, at least two cells"
         raise ValueError(f"size must be {expected}, got {shown((rows, cols))}")
@@ -485,7 +486,7 @@ def check_words(boards: Any, rows: int, cols: int) -> Words:
     rows, cols = check_size(rows, cols)
     array = boards if isinstance(boards, np.ndarray) else as_array(boards, object)
     if array.dtype == object:
-        numbers = [whole(word) for word in array.ravel()]  # numpy would make floats of large ones
+        numbers = [as_int(word) for word in array.ravel()]  # numpy would make floats of large ones
         fits = all(number is not None and 0 <= number < 1 << 64 for number in numbers)
     else:
         is_wide = array.dtype.kind in "iu" and array.dtype.itemsize == 8
@@ -502,7 +503,7 @@ def check_words(boards: Any, rows: int, cols: int) -> Words:
 
 def check_tile(tile: Any) -> int:
     """Return a tile that moves make; raise ValueError if it is none."""
-    if whole(tile) not in [1 << exponent for exponent in range(2, MAX_EXPONENT + 1)]:
+    if as_int(tile) not in [1 << exponent for exponent in range(2, MAX_EXPONENT + 1)]:
         raise ValueError(f"a tile must be one from 4 to 131072, got {shown(tile)}")
     return int(tile)
 

@@ -11,6 +11,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from afterstate.envs.checks import as_int, check_count, check_one_of, check_options
 from afterstate.envs.game2048 import batch
 from afterstate.envs.game2048.env import (
     check_board,
@@ -35,17 +36,7 @@ from afterstate.envs.vector_arguments import (
     step_limit,
     with_masks,
 )
-from afterstate.envs.words import (
-    Flags,
-    Word,
-    Words,
-    check_count,
-    check_one_of,
-    check_options,
-    draw_word,
-    seed_word,
-    whole,
-)
+from afterstate.envs.words import Flags, Word, Words, draw_word, seed_word
 
 
 class _Limits(NamedTuple):
@@ -153,7 +144,7 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         """
         mask, boards = self._check_options(options)
         seeds = check_seeds(seed, self.num_envs)
-        super().reset(seed=whole(seed))
+        super().reset(seed=as_int(seed))
         self._draw_streams(seeds, mask)
         if boards is None:
             self._start(mask)

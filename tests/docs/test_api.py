@@ -22,7 +22,7 @@ INTERNAL = {
     *(f"afterstate.{name}" for name in ("__main__", "commands", "completion", "web")),
     "afterstate.text_tables",
     *(f"afterstate.envs.{name}" for name in ("vector_arguments", "commands", "options")),
-    *(f"afterstate.envs.{name}" for name in ("compiling", "kernel_cache")),
+    *(f"afterstate.envs.{name}" for name in ("checks", "compiling")),
     *(f"afterstate.envs.{name}" for name in ("messages", "signals")),
     *(f"afterstate.envs.{name}" for name in ("durable_files", "json_files")),
     *(f"afterstate.envs.daihinmin.uecda.{name}" for name in ("hosting", "journal", "lobby")),

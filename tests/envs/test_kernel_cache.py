@@ -14,7 +14,7 @@ import pytest
 from numba.core.dispatcher import Dispatcher
 
 from afterstate import envs
-from afterstate.envs import kernel_cache
+from afterstate.envs import compiling
 
 MODULES = [
     "afterstate.envs.words",
@@ -68,12 +68,12 @@ def test_names_of_cached_files_have_the_hash_of_the_sources(module: str) -> None
     kernels = [each for each in vars(import_module(module)).values() if is_kernel(each)]
     assert any(kernel.py_func.__module__ == module for kernel in kernels)
     for kernel in kernels:
-        digest = kernel_cache.digest(kernel.py_func.__module__)
+        digest = compiling.digest(kernel.py_func.__module__)
         assert f".{digest}." in kernel._cache._impl.filename_base
 
 
 def test_the_hash_is_of_all_modules_that_a_module_imports() -> None:
-    _, imported = kernel_cache._imports("afterstate.agents.game2048.learning.self_play")
+    _, imported = compiling._imports("afterstate.agents.game2048.learning.self_play")
     assert "afterstate.agents.game2048.learning.td" in imported
     assert "afterstate.envs.game2048.rules" in imported
     assert not any("daihinmin" in name or name == "afterstate.envs" for name in imported)
@@ -84,7 +84,7 @@ def test_kernels_of_no_module_are_cached_as_before() -> None:
         return n
 
     kernel.__module__ = None  # type: ignore[assignment]
-    assert kernel_cache.KernelLocator.from_function(kernel, __file__) is None
+    assert compiling.KernelLocator.from_function(kernel, __file__) is None
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from afterstate.envs import words
+from afterstate.envs import checks, words
 from afterstate.envs.daihinmin import arguments, cards, match, observation, plays, views
 from afterstate.envs.daihinmin import players as daihinmin_players
 from afterstate.envs.daihinmin import render as daihinmin_render
@@ -61,13 +61,13 @@ VALID: dict[Callable[..., Any], dict[str, Any]] = {
     render.rgb_array: {"cells": _BOARD, "score": 8, "tile": 20},
     render.svg: {"cells": _BOARD, "score": 8},
     words.stream_of: {"generator": _PIECES["generator"]},
-    words.check_seed: {"seed": 3},
-    words.check_options: {"options": {}, "known": ("board",)},
+    checks.check_seed: {"seed": 3},
+    checks.check_options: {"options": {}, "known": ("board",)},
     words.seed_word: {"seed": 3},
     words.draw_word: {"generator": _PIECES["generator"]},
-    words.as_array: {"values": [1]},
-    words.index: {"value": 1},
-    words.whole: {"number": 1},
+    checks.as_array: {"values": [1]},
+    checks.as_index: {"value": 1},
+    checks.as_int: {"number": 1},
     cards.check_card: {"card": 3},
     cards.check_set: {"cards": 3},
     cards.card_text: {"card": 3},
@@ -114,8 +114,8 @@ VALID: dict[Callable[..., Any], dict[str, Any]] = {
 """Valid arguments of the public functions."""
 
 CALLED_WITH_CHECKED_VALUES = {
-    *(words.check_count, words.check_text, words.check_length, words.check_one_of),
-    *(words.described, arguments.check_settings, arguments.check_order, validity.check_out),
+    *(checks.check_count, checks.check_text, checks.check_length, checks.check_one_of),
+    *(checks.described, arguments.check_settings, arguments.check_order, validity.check_out),
     *(arguments.check_names, arguments.is_over, daihinmin_players.returned, recording.counts),
 }
 """Functions that only other checks call, with names of settings or with records they checked."""
@@ -130,7 +130,7 @@ def _functions(module: ModuleType) -> Iterator[Callable[..., Any]]:
 
 
 def test_all_public_functions_are_tested() -> None:
-    modules = [rules, games, batch, render, words, cards, plays, match, views, observation]
+    modules = [rules, games, batch, render, checks, words, cards, plays, match, views, observation]
     modules += [recording, validity, arguments, daihinmin_players, daihinmin_render]
     public = {function for module in modules for function in _functions(module)}
     assert public == VALID.keys() | CALLED_WITH_CHECKED_VALUES

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from afterstate.envs import vector_arguments
-from afterstate.envs.words import check_one_of
+from afterstate.envs.checks import check_one_of
 
 
 @pytest.mark.parametrize(

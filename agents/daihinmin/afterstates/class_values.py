@@ -16,10 +16,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from afterstate.envs.checks import as_array
 from afterstate.envs.daihinmin.match import CLASS_VALUES, POINTS
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game
 from afterstate.envs.messages import shown
-from afterstate.envs.words import as_array
 
 Values = npt.NDArray[np.float64]
 

@@ -52,6 +52,7 @@ from afterstate.agents.daihinmin.values.softmax_policy import (
     weigh_gifts,
     weigh_options,
 )
+from afterstate.envs.checks import as_int, check_seed
 from afterstate.envs.daihinmin.players import CheckedPlayer, check_turn
 from afterstate.envs.daihinmin.plays import CARDS, N_PLAYS, PASS, ROWS, Numbers
 from afterstate.envs.daihinmin.records.validity import check_out
@@ -68,7 +69,7 @@ from afterstate.envs.daihinmin.rules import (
     write_legal,
 )
 from afterstate.envs.messages import shown
-from afterstate.envs.words import Word, Words, check_seed, draw_word, next_random, whole
+from afterstate.envs.words import Word, Words, draw_word, next_random
 
 PLAYOUTS = 2000
 """Playouts of a decision by default."""
@@ -465,7 +466,7 @@ def _parameters(settings: MonteCarloSettings, has_prior: bool) -> Parameters:
 
 def _check_budget(playouts: Any, seconds: Any) -> None:
     """Raise ValueError unless this is a budget."""
-    number = whole(playouts)
+    number = as_int(playouts)
     if playouts is not None and (number is None or not 1 <= number <= _MOST):
         expected = f"an integer in 1..{_MOST:,} or None"
         raise ValueError(f"playouts must be {expected}, got {shown(playouts)}")

@@ -20,11 +20,11 @@ from torch import Tensor, nn
 
 from afterstate.agents import nets
 from afterstate.agents.config import LEAST_TEMPERATURE, NonNegative, checked
+from afterstate.envs.checks import check_seed
 from afterstate.envs.daihinmin.observation import CHANNELS, N_COLUMNS, view_mask, view_planes
 from afterstate.envs.daihinmin.players import CheckedPlayer
 from afterstate.envs.daihinmin.plays import N_PLAYS
 from afterstate.envs.daihinmin.rules import GAME, Game
-from afterstate.envs.words import check_seed
 
 PRETRAINED = Path(__file__).parents[1] / "pretrained" / "actor.safetensors"
 """The file of the pretrained network."""

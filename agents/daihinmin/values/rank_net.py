@@ -27,12 +27,13 @@ from afterstate.agents.daihinmin.afterstates.endgame import won_duel
 from afterstate.agents.daihinmin.afterstates.exchange import gift, gift_afterstates
 from afterstate.agents.daihinmin.values import encoding
 from afterstate.agents.daihinmin.values.history import N_HISTORY_PLANES, N_ROWS, Moments, histories
+from afterstate.envs.checks import as_array
 from afterstate.envs.daihinmin.match import POINTS
 from afterstate.envs.daihinmin.observation import N_COLUMNS
 from afterstate.envs.daihinmin.players import CheckedPlayer, check_turn
 from afterstate.envs.daihinmin.rules import GAME, N_PLAYERS, Game
 from afterstate.envs.messages import shown
-from afterstate.envs.words import Words, as_array
+from afterstate.envs.words import Words
 
 PRETRAINED = Path(__file__).parents[1] / "pretrained" / "rank.safetensors"
 """The file of the pretrained network."""

@@ -30,11 +30,12 @@ from afterstate.agents.daihinmin.values.features import (
     list_options,
 )
 from afterstate.agents.locks import Lock
+from afterstate.envs.checks import check_seed
 from afterstate.envs.daihinmin.players import CheckedPlayer
 from afterstate.envs.daihinmin.plays import N_PLAYS, Numbers
 from afterstate.envs.daihinmin.rules import Game, GameType, draw, write_gifts
 from afterstate.envs.messages import shown
-from afterstate.envs.words import Word, check_seed
+from afterstate.envs.words import Word
 
 KIND = "daihinmin-policy"
 """The kind in the header of a policy's file."""

@@ -66,10 +66,11 @@ from afterstate.agents.game2048.values.ntuple_network import FRACTION, Network
 from afterstate.agents.game2048.values.pruned import check_full
 from afterstate.agents.training.evaluation import EVALUATION_SEED, summaries
 from afterstate.agents.training.run import Diverged, whole_moves
+from afterstate.envs.checks import as_int
 from afterstate.envs.game2048.rules import check_words
 from afterstate.envs.messages import shown
 from afterstate.envs.signals import uninterrupted
-from afterstate.envs.words import Words, next_random, seed_word, whole
+from afterstate.envs.words import Words, next_random, seed_word
 
 if TYPE_CHECKING:
     from afterstate.agents.game2048.learning.play_logs import Moves
@@ -172,7 +173,7 @@ class NTupleLearner:
 
     @threads.setter
     def threads(self, threads: int) -> None:
-        number = whole(threads)
+        number = as_int(threads)
         if number is None or not 1 <= number <= MAX_THREADS:
             raise ValueError(f"threads must be in 1..{MAX_THREADS}, got {shown(threads)}")
         old, self._state = self._state, np.zeros((threads, 6), np.uint64)

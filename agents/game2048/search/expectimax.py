@@ -45,10 +45,11 @@ from afterstate.agents.game2048.search.expectimax_search import (
 )
 from afterstate.agents.game2048.values.ntuple_network import Network, check_network
 from afterstate.agents.locks import Lock
+from afterstate.envs.checks import as_int
 from afterstate.envs.game2048.games import check_games
 from afterstate.envs.game2048.rules import check_word, check_words
 from afterstate.envs.messages import shown
-from afterstate.envs.words import Floats, Ints, Words, whole
+from afterstate.envs.words import Floats, Ints, Words
 
 CUTOFF = 1e-4
 """The default cutoff."""
@@ -118,9 +119,9 @@ class ExpectimaxAgent(Agent):
         is_limited = seconds is not None or nodes is not None
         if depth is None:
             depth = MAX_DEPTH if is_limited else 3
-        if not 1 <= (whole(depth) or 0) <= MAX_DEPTH:
+        if not 1 <= (as_int(depth) or 0) <= MAX_DEPTH:
             raise ValueError(f"depth must be an integer in 1..{MAX_DEPTH}, got {shown(depth)}")
-        if not 0 <= (-1 if whole(table_bits) is None else table_bits) <= 28:
+        if not 0 <= (-1 if as_int(table_bits) is None else table_bits) <= 28:
             raise ValueError(f"table_bits must be an integer in 0..28, got {shown(table_bits)}")
         check_network(network)
         self.network, self.depth = network, int(depth)

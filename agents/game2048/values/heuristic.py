@@ -30,6 +30,7 @@ from numba import float64, int64, njit, uint64
 
 from afterstate.agents.config import Number, settings
 from afterstate.agents.game2048.kernels import KERNEL
+from afterstate.envs.checks import as_array
 from afterstate.envs.game2048.rules import (
     LOW_BITS,
     check_words,
@@ -40,7 +41,7 @@ from afterstate.envs.game2048.rules import (
     words,
 )
 from afterstate.envs.messages import listed, shown
-from afterstate.envs.words import Floats, Word, Words, as_array
+from afterstate.envs.words import Floats, Word, Words
 
 WIN, BOUND = 9_900.0, 10_000.0
 """A value above WIN is a won game; BOUND is the largest value, and -BOUND a lost game."""

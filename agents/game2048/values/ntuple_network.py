@@ -32,9 +32,10 @@ import numpy.typing as npt
 
 from afterstate.agents.files import is_finite
 from afterstate.agents.game2048.values.bit_planes import cells_mask
+from afterstate.envs.checks import as_int
 from afterstate.envs.game2048.rules import check_size, field, table
 from afterstate.envs.messages import listed, shown
-from afterstate.envs.words import Float32s, Ints, Words, whole
+from afterstate.envs.words import Float32s, Ints, Words
 
 TUPLES: dict[str, tuple[tuple[int, ...], ...]] = {
     "4x6": ((0, 1, 2, 3, 4, 5), (4, 5, 6, 7, 8, 9), (0, 1, 2, 4, 5, 6), (4, 5, 6, 8, 9, 10)),
@@ -449,9 +450,9 @@ def n_weights(
 def _set_start_value(net: Network, value: float, since: int) -> None:
     """Set the weights so that boards of all stages from some tiles on have this value."""
     begins = [0, *net.stage_tiles]
-    if whole(since) not in begins:
+    if as_int(since) not in begins:
         raise ValueError(f"start_value_from must be one of {begins}, got {shown(since)}")
-    number = float(value) if isinstance(value, (float, np.floating)) else whole(value)
+    number = float(value) if isinstance(value, (float, np.floating)) else as_int(value)
     if number is None:
         raise ValueError(f"start_value must be a number, got {shown(value)}")
     is_small = abs(number) < 2**62
@@ -481,7 +482,7 @@ def _check_tuples(tuples: str | Sequence[Sequence[int]], size: tuple[int, int]) 
     checked = []
     for cells in cell_lists:
         is_list = isinstance(cells, Iterable) and getattr(cells, "ndim", 1) != 0
-        each = [whole(cell) for cell in islice(cells, 8)] if is_list else []
+        each = [as_int(cell) for cell in islice(cells, 8)] if is_list else []
         if not 1 <= len(each) <= 7 or any(each.count(c) > 1 or c not in on_board for c in each):
             raise ValueError(
                 "tuples must be lists of 1 to 7 different cells, those of a board of "
@@ -501,7 +502,7 @@ def _check_flag(name: str, flag: bool) -> None:
 def _check_stages(tiles: Sequence[int]) -> list[int]:
     """Return the tiles that begin stages, or their sums, which must be in ascending order."""
     allowed = _KEY_TILES[2:].tolist()
-    in_order = isinstance(tiles, Sequence) and all(whole(tile) in allowed for tile in tiles)
+    in_order = isinstance(tiles, Sequence) and all(as_int(tile) in allowed for tile in tiles)
     if not in_order or list(tiles) != sorted(set(tiles)):
         raise ValueError(
             "stages must be tiles in 4..32768, or sums of different tiles in 2048..32768, "
@@ -517,6 +518,6 @@ def exponent_of(name: str, tile: int) -> int:
         ValueError: it is not a tile in 4..32768.
     """
     allowed = [1 << exponent for exponent in range(2, 16)]
-    if whole(tile) not in allowed:
+    if as_int(tile) not in allowed:
         raise ValueError(f"{name} must be one of the tiles {allowed}, got {shown(tile)}")
     return int(tile).bit_length() - 1

@@ -24,10 +24,11 @@ from afterstate.agents import nets
 from afterstate.agents.files import NotInWheelError
 from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.values.planes import N_PLANES, planes
+from afterstate.envs.checks import check_one_of
 from afterstate.envs.game2048 import torch_rules
 from afterstate.envs.game2048.rules import check_words
 from afterstate.envs.messages import listed, shown
-from afterstate.envs.words import Words, check_one_of
+from afterstate.envs.words import Words
 
 CHANNELS = {2: 436, 3: 312, 4: 256, 5: 224}
 """Filters of each convolution, by the number of convolutions."""

@@ -31,7 +31,8 @@ from afterstate.agents.game2048.values.ntuple_network import (
     check_network,
     network,
 )
-from afterstate.envs.words import Ints, whole
+from afterstate.envs.checks import as_int
+from afterstate.envs.words import Ints
 
 BLOCK = 1 << BLOCK_BITS
 
@@ -140,7 +141,7 @@ def check_sizes(n_gaps: Any, n_weights: int, file_size: int) -> None:
         file_size: bytes of the file.
     """
     most = min(n_weights + n_weights // _NONE, 4 * file_size + (1 << 20))
-    if whole(n_gaps) is None or not 0 <= n_gaps <= most:
+    if as_int(n_gaps) is None or not 0 <= n_gaps <= most:
         raise ValueError(f"it cannot have {n_gaps!r:.50} gaps")
     if n_weights > max(_MOST_WEIGHTS, 1024 * file_size):
         raise ValueError("its weights do not match its tuples")

@@ -26,11 +26,12 @@ from afterstate.agents import nets
 from afterstate.agents.config import Positive, checked, current_names
 from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.values.planes import N_PLANES, planes
+from afterstate.envs.checks import as_int
 from afterstate.envs.game2048 import torch_rules
 from afterstate.envs.game2048.rules import P_FOUR, P_TWO, check_words
 from afterstate.envs.game2048.torch_rules import LOW_BITS, afterstates, occupied
 from afterstate.envs.messages import listed, shown
-from afterstate.envs.words import Words, whole
+from afterstate.envs.words import Words
 
 MAX_DEPTH = 3
 MAX_VALUE = 1e30
@@ -213,7 +214,7 @@ class ValueNetAgent(Agent):
         bf16: bool = False,
         symmetric: bool = False,
     ) -> None:
-        if not 1 <= (whole(depth) or 0) <= MAX_DEPTH:
+        if not 1 <= (as_int(depth) or 0) <= MAX_DEPTH:
             raise ValueError(f"depth must be an integer in 1..{MAX_DEPTH}, got {shown(depth)}")
         network = PRETRAINED if network is None else network
         if value_scale is None:

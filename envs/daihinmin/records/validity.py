@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numba import literal_unroll, njit
 
+from afterstate.envs.checks import check_one_of
 from afterstate.envs.daihinmin.cards import D3, DECK, JOKER, N_CARDS, count
 from afterstate.envs.daihinmin.plays import N_PLAYS, Numbers
 from afterstate.envs.daihinmin.rules import (
@@ -37,7 +38,6 @@ from afterstate.envs.daihinmin.rules import (
     rewind,
     submit,
 )
-from afterstate.envs.words import check_one_of
 
 
 class Status(IntEnum):

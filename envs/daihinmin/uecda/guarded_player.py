@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from afterstate.envs.checks import as_int
 from afterstate.envs.daihinmin.cards import count
 from afterstate.envs.daihinmin.players import Player, returned
 from afterstate.envs.daihinmin.records.recording import ILLEGAL
 from afterstate.envs.daihinmin.rules import Game
 from afterstate.envs.messages import shown
-from afterstate.envs.words import whole
 
 LOGGER = logging.getLogger(__name__)
 
@@ -57,6 +57,6 @@ class GuardedPlayer:
             LOGGER.exception("the player %r failed", self._name)
             raise PlayerError(f"the player {self._name!r} raised {shown(error)}") from error
         try:
-            return whole(value), returned(value, method)
+            return as_int(value), returned(value, method)
         except ValueError as error:
             raise PlayerError(f"the player {self._name!r}: {error}") from error
