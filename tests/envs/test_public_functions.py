@@ -62,7 +62,6 @@ VALID: dict[Callable[..., Any], dict[str, Any]] = {
     render.svg: {"cells": _BOARD, "score": 8},
     words.stream_of: {"generator": _PIECES["generator"]},
     checks.check_seed: {"seed": 3},
-    checks.check_options: {"options": {}, "known": ("board",)},
     words.seed_word: {"seed": 3},
     words.draw_word: {"generator": _PIECES["generator"]},
     checks.as_array: {"values": [1]},
@@ -115,7 +114,13 @@ VALID: dict[Callable[..., Any], dict[str, Any]] = {
 
 CALLED_WITH_CHECKED_VALUES = {
     *(checks.check_count, checks.check_text, checks.check_length, checks.check_one_of),
-    *(checks.described, arguments.check_settings, arguments.check_order, validity.check_out),
+    *(
+        checks.check_options,
+        checks.described,
+        arguments.check_settings,
+        arguments.check_order,
+        validity.check_out,
+    ),
     *(arguments.check_names, arguments.is_over, daihinmin_players.returned, recording.counts),
 }
 """Functions that only other checks call, with names of settings or with records they checked."""
