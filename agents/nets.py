@@ -248,7 +248,7 @@ def load_or_move(
         ValueError: neither a network nor a file of one, or an unknown device.
     """
     if not isinstance(net, (str, Path, nn.Module)):
-        raise ValueError(f"net must be a network or its file, got {shown(net)}")
+        raise ValueError(f"network must be a network or its file, got {shown(net)}")
     if device is not None:
         check_device(device)
     if isinstance(net, nn.Module):
@@ -275,7 +275,7 @@ def seeded(seed: int | None) -> Iterator[None]:
 def checked_outputs(outputs: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Return the outputs of a network; raise ValueError if they have another shape."""
     if outputs.shape != shape:
-        raise ValueError(f"net must return {list(shape)} values, got {list(outputs.shape)}")
+        raise ValueError(f"network must return {list(shape)} values, got {list(outputs.shape)}")
     return outputs
 
 

@@ -292,7 +292,7 @@ def test_a_module_needs_no_parameters() -> None:
 @pytest.mark.parametrize("symmetric", [False, True])
 def test_outputs_of_a_wrong_shape_are_refused(symmetric: bool) -> None:
     agent = ValueNetAgent(Counting(2), symmetric=symmetric)
-    with pytest.raises(ValueError, match=r"net must return \[\d+\] values, got \[\d+, 1\]"):
+    with pytest.raises(ValueError, match=r"network must return \[\d+\] values, got \[\d+, 1\]"):
         agent.act(0x11)
 
 
