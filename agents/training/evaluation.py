@@ -1,4 +1,4 @@
-"""Evaluation games of 2048: their seed and numbers, and the summary of their scores."""
+"""Evaluation games: their seed and numbers, and the summary of the scores of 2048."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 EVALUATION_SEED = 1 << 40
-"""Seed of the first game of every evaluation of 2048, far from those of training games."""
+"""Seed of the first game of every evaluation, far from those of training games."""
 
 
 def evaluation_games(text: str | None) -> dict[int, int]:
