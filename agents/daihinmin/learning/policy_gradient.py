@@ -24,7 +24,6 @@ from afterstate.agents.daihinmin.values.features import (
     list_options,
 )
 from afterstate.agents.daihinmin.values.softmax_policy import (
-    Policy,
     Scores,
     Workspace,
     WorkspaceType,
@@ -204,13 +203,6 @@ def add_choices(
         likelihood += np.log(max(workspace.scores[chosen] / mass, 1e-300))
         add_gradient(workspace, n, chosen, 1.0, total)
     return likelihood
-
-
-def log_likelihood(policy: Policy, choices: Choices) -> float:
-    """Return the mean log likelihood of choices by a policy."""
-    weights, which = np.ravel(policy.weights), np.arange(len(choices.chosen))
-    total = add_choices(choices, which, weights, new_workspace(), np.zeros(len(weights)))
-    return float(total / len(which))
 
 
 # Choices of games that are over

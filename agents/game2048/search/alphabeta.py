@@ -53,14 +53,6 @@ from afterstate.envs.game2048.rules import (
 from afterstate.envs.messages import shown
 from afterstate.envs.words import Floats, Ints, Word, Words
 
-__all__ = [
-    "CUTOFFS",
-    "TILES",
-    "AlphaBetaAgent",
-    "AlphaBetaSettings",
-    "SearchResult",
-]
-
 MAX_DEPTH = 32
 """The largest depth of a search, in moves."""
 

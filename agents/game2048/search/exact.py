@@ -27,14 +27,11 @@ from numba import float64, int64, njit, uint8, uint64, void
 
 from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.play import Player, actions_of, size_of_player
-from afterstate.agents.game2048.values.bit_planes import z_order
-from afterstate.agents.game2048.values.ntuple_network import Network, network
 from afterstate.envs.game2048.rules import (
     P_FOUR,
     P_TWO,
     afterstates,
     canonical,
-    cells,
     check_words,
     field,
     legal,
@@ -50,11 +47,6 @@ from afterstate.envs.words import Floats, Word, Words
 
 MAX_CELLS = 9
 """Cells of the largest board that is solved."""
-MAX_NETWORK_CELLS = 6
-"""Cells of the largest board whose solution fits a network: 16**6 weights are 64 MiB."""
-
-_TOO_MANY = "larger ones have too many boards"
-_TOO_LARGE = "a table has 16 ** cells weights; use ExactAgent"
 
 ActionSets = npt.NDArray[np.uint8]  # bit `a` is set where action `a` may be played
 
@@ -302,15 +294,16 @@ def _value_layers(
     return value, values
 
 
-def _check_cells(size: tuple[int, ...], most: int, why: str) -> tuple[int, int]:
+def _check_cells(size: tuple[int, ...]) -> tuple[int, int]:
     """Return the size, checked.
 
     Raises:
         ValueError: a wrong size, or too many cells.
     """
     rows, cols = size_of(size)
-    if rows * cols > most:
-        raise ValueError(f"size must have at most {most} cells, got {rows}x{cols}: {why}")
+    if rows * cols > MAX_CELLS:
+        wanted = f"size must have at most {MAX_CELLS} cells: larger boards have too many states"
+        raise ValueError(f"{wanted}, got {rows}x{cols}")
     return rows, cols
 
 
@@ -387,7 +380,7 @@ def solve(
     >>> round(solve((2, 2)).value, 6)
     66.964149
     """
-    size = _check_cells(size, MAX_CELLS, _TOO_MANY)
+    size = _check_cells(size)
     game = _game(size)
     done, n_layers = count(1), 2 * (_n_layers(game) - 2)
 
@@ -446,7 +439,7 @@ def expected_score(agent: Player, size: tuple[int, int] | None = None) -> float:
             return one legal action a board.
     """
     own = size_of_player(agent, (4, 4) if size is None else size)
-    size = _check_cells(own if size is None else size, MAX_CELLS, _TOO_MANY)
+    size = _check_cells(own if size is None else size)
     if own != size:
         raise ValueError(f"size must be the player's, {own}, got {shown(size)}")
     game = _game(size)._replace(symmetric=1)  # the player may treat symmetric boards differently
@@ -469,25 +462,3 @@ def _player_moves(agent: Player, game: _Game, boards: Words) -> ActionSets:
         raise ValueError(f"the player returned the illegal action {actions[wrong]} on {text}")
     moves[moves > 0] = 1 << actions
     return moves
-
-
-def to_network(solution: Solution) -> Network:
-    """Return a network with one tuple of all cells and the values of a solution as float32.
-
-    An afterstate's value is the sum of the entries of its symmetric boards, so each entry is the
-    value divided by their number. Entries of other boards are 0.
-
-    Raises:
-        ValueError: the board has more than 6 cells.
-    """
-    rows, cols = _check_cells(solution.size, MAX_NETWORK_CELLS, _TOO_LARGE)
-    every_cell = [4 * row + col for row in range(rows) for col in range(cols)]
-    net = network([every_cell], (rows, cols))
-    boards = cells(solution.afters, rows, cols)
-    images = [boards[:, ::a, ::b] for a in (1, -1) for b in (1, -1)]
-    if rows == cols:
-        images += [each.swapaxes(1, 2) for each in images]
-    for each in images:
-        nibbles = each.reshape(len(boards), -1) @ (16 ** np.arange(rows * cols))
-        net.weights[z_order(nibbles, rows * cols)] = solution.values / net.symmetric
-    return net

@@ -1,8 +1,8 @@
 """Worst-case tile placements for alpha-beta search, as in 2048-AI.
 
-The annoyance of a new tile is the loss of smoothness plus the number of additional *islands*,
-groups of equal neighbors. 2048-AI evaluates each whole board; here tables give the loss of
-smoothness of a row, and groups are counted only where an equal tile is near.
+The annoyance of a new tile is the loss of smoothness plus the change in the number of *islands*,
+groups of equal neighbors. 2048-AI counts the islands of each whole board; here tables give the loss
+of smoothness of a row, and only islands next to the new tile are counted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from afterstate.envs.words import Word, Words
 ORDER = np.array([16 * row + 4 * col for col in range(4) for row in range(4)], np.uint64)
 """Bit offsets of cells in the order in which tiles are tried: column by column."""
 
-_1, _4, _8, _15, _16 = (np.uint64(n) for n in (1, 4, 8, 15, 16))
+_1, _4, _8, _16 = (np.uint64(n) for n in (1, 4, 8, 16))
 _FIRST, _LAST = np.uint64(0x0001_0001_0001_0001), np.uint64(0x1000_1000_1000_1000)
 _BYTE, _ROW = np.uint64(0xFF), np.uint64(0xFFFF)
 
@@ -45,18 +45,6 @@ def group(cell: Word, cells: Word) -> Word:
 def cells_of(board: Word, tile: Word) -> Word:
     """Return the cells that hold a tile, as low bits of nibbles."""
     return ~occupied(board ^ (LOW_BITS * np.uint64(tile))) & LOW_BITS
-
-
-@njit("int64(uint64)", **KERNEL)
-def islands(board: Word) -> int:
-    """Return the number of groups of equal neighbors of a board."""
-    left, n = occupied(board), 0
-    while left != 0:
-        cell = lowest_cell(left)
-        tile = np.uint64(board) >> trailing_zeros(cell) & _15
-        left &= ~group(cell, cells_of(board, tile))
-        n += 1
-    return n
 
 
 @njit("int64(uint64, uint64)", **KERNEL)

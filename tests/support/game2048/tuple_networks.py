@@ -1,4 +1,4 @@
-"""Networks with all options and random weights, and boards with largest tiles of all sizes."""
+"""Networks with random weights or exact values, and boards with largest tiles of all sizes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from afterstate.agents.game2048.search.exact import Solution
+from afterstate.agents.game2048.values.bit_planes import z_order
 from afterstate.agents.game2048.values.ntuple_network import STAGES, Network, network
+from afterstate.envs.game2048.rules import cells
 from tests.oracles import game2048 as oracle
 from tests.oracles.ntuple import entry
 
@@ -43,6 +46,25 @@ def filled(seed: int = 1, size: tuple[int, int] = (4, 4), **options: Any) -> Net
     return net
 
 
+def exact_network(solution: Solution) -> Network:
+    """Return a network with one tuple of all cells and the values of a solution as float32.
+
+    An afterstate's value is the sum of the entries of its symmetric boards, so each entry is the
+    value divided by their number. Entries of other boards are 0.
+    """
+    rows, cols = solution.size
+    every_cell = [4 * row + col for row in range(rows) for col in range(cols)]
+    net = network([every_cell], (rows, cols))
+    boards = cells(solution.afters, rows, cols)
+    images = [boards[:, ::a, ::b] for a in (1, -1) for b in (1, -1)]
+    if rows == cols:
+        images += [each.swapaxes(1, 2) for each in images]
+    for each in images:
+        nibbles = each.reshape(len(boards), -1) @ (16 ** np.arange(rows * cols))
+        net.weights[z_order(nibbles, rows * cols)] = solution.values / net.symmetric
+    return net
+
+
 def drawn_boards(n: int, size: tuple[int, int] = (4, 4)) -> list[oracle.Board]:
     """Return boards with largest tiles of all sizes."""
     rng = random.Random(3)
@@ -58,7 +80,7 @@ def by_nibbles(net: Network) -> list[int]:
     """Return the place of each weight, listed by the exponents side by side as nibbles."""
     places = []
     for stage in range(0, net.weights.size, net.stage_size):
-        for start, cells in zip(net.starts.tolist(), net.tuples, strict=True):
-            each = itertools.product(range(16), repeat=len(cells))
+        for start, of_tuple in zip(net.starts.tolist(), net.tuples, strict=True):
+            each = itertools.product(range(16), repeat=len(of_tuple))
             places += [stage + start + entry(exponents[::-1]) for exponents in each]
     return places

@@ -11,7 +11,6 @@ import numpy.typing as npt
 import pytest
 
 from afterstate.agents.game2048.play import Player, play
-from afterstate.agents.game2048.search import exact
 from afterstate.agents.game2048.search.exact import ExactAgent, expected_score, solve
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.simple import RandomAgent, RewardAgent
@@ -22,6 +21,7 @@ from tests.oracles import game2048 as oracle
 from tests.oracles.ntuple import expected_score as naive_score
 from tests.oracles.ntuple import reachable, symmetric_boards
 from tests.oracles.ntuple import solve as naive_solve
+from tests.support.game2048.tuple_networks import exact_network
 
 Boards = npt.NDArray[np.uint64]
 
@@ -254,7 +254,7 @@ def test_the_mean_over_random_players_is_the_score_of_random_moves() -> None:
 @by_size
 def test_the_network_has_the_values_of_all_afterstates(size: tuple[int, int]) -> None:
     solution = solved(size)
-    net = exact.to_network(solution)
+    net = exact_network(solution)
     assert net.size == size
     assert (estimate(net, solution.afters) == solution.values.astype(np.float32)).all()
     boards = [board for word in solution.afters.tolist()[::50] for board in images(word, size)]
@@ -324,11 +324,6 @@ def test_boards_that_do_not_occur_are_refused() -> None:
     for method in (agent.solution.estimate, agent.solution.evaluate, agent.act):
         with pytest.raises(ValueError, match="outside"):
             method(from_text("2 _ 4"))
-
-
-def test_networks_of_large_boards_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"size|board"):
-        exact.to_network(solved((2, 4)))
 
 
 def test_players_of_another_size_are_refused() -> None:

@@ -39,6 +39,7 @@ from tests.support.game2048.softmax_checks import (
     solved,
     trees_of,
 )
+from tests.support.game2048.tuple_networks import exact_network
 
 SIZES = list(TUPLES)
 
@@ -382,7 +383,7 @@ def test_moves_with_exact_values_are_nearly_optimal_on_2x3(
         board[row][column] = 1 + i % 2  # as many 4s as 2s
     words = as_words([board for board in boards if not oracle.is_over(board)])
     best = solution.evaluate(words)
-    made = MCSoftmaxAgent(exact.to_network(solution), config).act(words)
+    made = MCSoftmaxAgent(exact_network(solution), config).act(words)
     regrets = best.max(1) - best[np.arange(len(words)), made]
     assert len(words) > 100
     assert regrets.max() <= most
@@ -393,14 +394,14 @@ def test_moves_with_exact_values_are_nearly_optimal_on_2x3(
 def test_whole_games_on_2x3_are_nearly_optimal() -> None:
     """On some of the 40,000 boards there is an outcome that no simulation draws."""
     config, best = MCSoftmaxSettings(simulations=300, select="ave", depth=2), solved((2, 3)).value
-    score = exact.expected_score(MCSoftmaxAgent(exact.to_network(solved((2, 3))), config))
+    score = exact.expected_score(MCSoftmaxAgent(exact_network(solved((2, 3))), config))
     assert (1 - 1e-4) * best < score <= (1 + 1e-12) * best
 
 
 @pytest.mark.slow
 def test_search_plays_better_the_longer_it_is() -> None:
     """The exact values of a small board, each off by some factor, mislead the greedy player."""
-    net = exact.to_network(solved((2, 3)))
+    net = exact_network(solved((2, 3)))
     net.weights[:] *= np.exp(np.random.default_rng(1).normal(0, 1, net.weights.size))
     greedy, some, more = (
         exact.expected_score(MCSoftmaxAgent(net, MCSoftmaxSettings(simulations=n)))
