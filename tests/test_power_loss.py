@@ -204,11 +204,12 @@ def test_a_play_log_goes_on_to_the_same_moves(
 ) -> None:
     pytest.importorskip("joblib")
     from afterstate.agents.game2048.learning import play_logs
+    from tests.support.game2048.commands import run_log
     from tests.support.training_runs import contents
 
     def command(folder: Path, *arguments: str) -> None:
         play = ["--player", "random", "--batch", "2", "--games", "8"]
-        play_logs.main([str(folder / "log.npy"), *play, *arguments])
+        run_log(str(folder / "log.npy"), *play, *arguments)
 
     monkeypatch.setattr(play_logs, "N_BUCKETS", 3)
     monkeypatch.setattr(play_logs, "SAVE_SECONDS", -1.0)  # after every round

@@ -24,6 +24,7 @@ from tqdm import tqdm
 
 from afterstate.agents.config import Backend, Count, Jobs, Positive, from_dict, settings
 from afterstate.agents.game2048.learning import play_logs
+from afterstate.agents.game2048.learning.options import Log
 from afterstate.agents.training import learners
 from afterstate.agents.training.folder import FolderLock
 from afterstate.agents.training.workers import Call, Workers
@@ -224,11 +225,11 @@ def write_log(path: Path, options: Mapping[str, Any]) -> None:
 
     Args:
         path: the log.
-        options: those of `afterstate log`.
+        options: those of `afterstate log`, with one player.
     """
-    words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
-    resume = ["--resume"] if path.with_suffix(".parts").exists() else []
-    play_logs.main([str(path), *words, *resume])
+    files = {"log": str(path), "resume": path.with_suffix(".parts").exists()}
+    player = [str(options["player"])]
+    play_logs.write(from_dict({**options, **files, "player": player}, Log))
 
 
 def train(learner: str, settings: Row, folder: Path, **options: Any) -> None:

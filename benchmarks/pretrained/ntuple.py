@@ -25,6 +25,7 @@ from afterstate.agents.config import Count, settings
 from afterstate.agents.game2048 import players
 from afterstate.agents.game2048.learning import pruning
 from afterstate.agents.game2048.learning.ntuple_learner import play_evaluation
+from afterstate.agents.game2048.learning.options import Prune
 from afterstate.agents.game2048.values.ntuple_file import load
 from afterstate.agents.game2048.values.ntuple_network import Network
 from afterstate.agents.training import __main__ as training
@@ -63,7 +64,12 @@ class Args:
     """Learn a network like it instead."""
 
 
-PROGRAMS = {"train": training.main, "prune": pruning.main}
+def _prune(words: Sequence[str]) -> None:
+    """Run `afterstate prune` with the words after its name."""
+    pruning.prune(parse(Prune, "afterstate prune", words))
+
+
+PROGRAMS = {"train": training.main, "prune": _prune}
 """The programs of the commands that make the network."""
 
 

@@ -17,8 +17,9 @@ from afterstate.agents.daihinmin.learning.policy_learner import play_share
 from afterstate.agents.daihinmin.learning.policy_settings import DaihinminPolicyRun
 from afterstate.agents.daihinmin.learning.rank_settings import RankRun
 from afterstate.agents.daihinmin.play import find_player
-from afterstate.agents.game2048.learning.play_logs import main, read
+from afterstate.agents.game2048.learning.play_logs import read
 from afterstate.envs.daihinmin import players
+from tests.support.game2048.commands import run_log
 
 NAME = "own_players_of_a_test"
 SOURCE = """
@@ -61,10 +62,10 @@ def test_takes_seed_asks_the_factory() -> None:
 def test_a_log_has_the_moves_of_a_factory(tmp_path: Path) -> None:
     """Each round's player has a seed of its own, as a player by name has."""
     for path, player in (("own.npy", f"{NAME}:of_2048"), ("ours.npy", "reward")):
-        main([path, "--player", player, "--games", "2"])
+        run_log(path, "--player", player, "--games", "2")
     assert np.array_equal(read(tmp_path / "own.npy"), read(tmp_path / "ours.npy"))
     with pytest.raises(ValueError, match="must play 2048"):
-        main(["no.npy", "--player", f"{NAME}:of_daihinmin", "--games", "2"])
+        run_log("no.npy", "--player", f"{NAME}:of_daihinmin", "--games", "2")
 
 
 @pytest.mark.parametrize("text", ["os:getcwd", f"{NAME}:of_daihinmin,seed=1"])

@@ -376,8 +376,7 @@ def test_unknown_options_and_words_are_errors(
         *("afterstate completion bash", "afterstate --help", "afterstate watch --help"),
         *("afterstate list", "afterstate.agents.training ntuple --help"),
         *("afterstate.leaderboard --help", "afterstate.leaderboard report --help"),
-        "afterstate.agents.game2048.learning.play_logs --help",
-        "afterstate.agents.game2048.learning.pruning --help",
+        *("afterstate log --help", "afterstate prune --help"),
     ],
 )
 def test_a_reader_that_ends_early_is_no_error(module: str, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ import os
 import sys
 import time
 import zlib
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from functools import cache, partial
 from itertools import count
 from pathlib import Path
@@ -43,7 +43,7 @@ from afterstate.agents.game2048.learning.options import Log
 from afterstate.agents.game2048.play import Player, play
 from afterstate.agents.training.folder import LOCK_FILE, FolderLock
 from afterstate.agents.training.workers import Workers
-from afterstate.envs import commands, durable_files, json_files
+from afterstate.envs import durable_files, json_files
 from afterstate.envs.messages import shown
 from afterstate.envs.options import name_and_pairs
 from afterstate.envs.signals import sigterm_raises, uninterrupted
@@ -502,14 +502,3 @@ def write(options: Log) -> None:
         hint = "continue with --resume" if options.folder.exists() else "nothing was written"
         raise KeyboardInterrupt(f"interrupted: {hint}") from None
     _write(options, buckets)
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line."""
-    write(commands.parse(Log, "afterstate log", arguments))
-
-
-if __name__ == "__main__":  # joblib sends processes functions of a module they can import
-    from afterstate.agents.game2048.learning import play_logs
-
-    sys.exit(commands.run_process(play_logs.main))

@@ -15,8 +15,7 @@ take about 12 MB.
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,7 @@ from afterstate.agents.game2048.values.ntuple_network import (
     exponent_of,
     network_without_weights,
 )
-from afterstate.envs import commands, durable_files
+from afterstate.envs import durable_files
 from afterstate.envs.game2048.rules import afterstates, field, lowest_cell, occupied, spawn
 from afterstate.envs.messages import shown
 from afterstate.envs.words import Float32s, Ints, Word, seed_word
@@ -233,12 +232,3 @@ def prune(options: Prune) -> None:
     save_pruned(net, options.output, selected, options.step, steps)
     size = options.output.stat().st_size
     print(f"{options.output}: {selected.size:,} of {net.weights.size:,} weights, {size:,} bytes")
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line."""
-    prune(commands.parse(Prune, "afterstate prune", arguments))
-
-
-if __name__ == "__main__":
-    sys.exit(commands.run_process(main))

@@ -21,10 +21,10 @@ from zipfile import ZipFile
 
 import pytest
 
-from afterstate.agents.game2048.learning import play_logs
 from afterstate.agents.game2048.players import PRETRAINED
 from afterstate.agents.training.workers import Workers, _free_for, _watch
 from afterstate.envs import json_files
+from tests.support.game2048.commands import run_log
 
 pytest.importorskip("joblib")
 
@@ -395,7 +395,7 @@ def test_a_cluster_makes_the_same_files_though_a_worker_is_killed(
         (folder := tmp_path / backend).mkdir()
         (folder / "regrets.json").write_text(json.dumps(regrets()))
         if command == "policy_nets":
-            play_logs.main([str(folder / "moves.npy"), "--player", "reward", "--moves", "4000"])
+            run_log(str(folder / "moves.npy"), "--player", "reward", "--moves", "4000")
         words = f"-m {COMMANDS[command]} --backend {backend} --jobs 2".split()
         variables = {**os.environ, "RAY_ADDRESS": cluster.address, "PYTHONPATH": str(ROOT)}
         with subprocess.Popen([sys.executable, *words], cwd=folder, env=variables) as run:

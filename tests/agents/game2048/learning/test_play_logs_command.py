@@ -22,13 +22,13 @@ from afterstate.agents.game2048.learning.play_logs import (
     N_BUCKETS,
     Buckets,
     Sampling,
-    main,
     play_round,
     read,
 )
 from afterstate.agents.game2048.values.ntuple_file import save
 from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.envs import durable_files
+from tests.support.game2048.commands import run_log
 from tests.support.game2048.play_log_games import assert_even, counted, game, games, save_players
 from tests.support.training_runs import ENDS, contents, disk_full, interrupt, load_json
 
@@ -57,7 +57,7 @@ def player(players: list[str]) -> str:
 def write_log(folder: Path, player: str | list[str], *arguments: str) -> Path:
     """Run the command, and return the file of the log."""
     log, names = folder / "log.npy", [player] if isinstance(player, str) else player
-    main([str(log), "--player", *names, "--batch", "4", *arguments])
+    run_log(str(log), "--player", *names, "--batch", "4", *arguments)
     return log
 
 
@@ -136,7 +136,7 @@ def test_a_player_without_games_has_no_mean_score(tmp_path: Path, players: list[
 def test_the_number_of_processes_changes_nothing(tmp_path: Path, player: str) -> None:
     """The program sends functions to its processes; it writes no superfluous round."""
     arguments = ("--moves", "2500", "--share", "0.9", "--batch", "4")
-    program = ("-m", "afterstate.agents.game2048.learning.play_logs", str(tmp_path / "two.npy"))
+    program = ("-m", "afterstate", "log", str(tmp_path / "two.npy"))
     command = [sys.executable, *program, "--player", player, *arguments, "--jobs", "2"]
     result = subprocess.run(command, capture_output=True, text=True, timeout=200)
     assert result.returncode == 0, result.stderr
@@ -478,7 +478,7 @@ def test_wrong_options_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], wrong: str
 ) -> None:
     with pytest.raises(SystemExit) as caught:
-        main([str(tmp_path / "log.npy"), *wrong.split()])
+        run_log(str(tmp_path / "log.npy"), *wrong.split())
     assert caught.value.code == 2
     options = [word[2:] for word in wrong.split() if word.startswith("--")]
     assert (options[-1] if options else "either games or moves") in capsys.readouterr().err
@@ -490,7 +490,7 @@ def test_the_name_of_a_log_must_end_in_npy(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     with pytest.raises(SystemExit) as caught:
-        main([str(tmp_path / name), "--moves", "1"])
+        run_log(str(tmp_path / name), "--moves", "1")
     assert caught.value.code == 2
     assert ".npy" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())

@@ -16,7 +16,6 @@ from afterstate.agents.game2048 import players
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
 from afterstate.agents.game2048.learning.pruning import (
     count_uses,
-    main,
     most_used,
     save_pruned,
     steps_by_uses,
@@ -29,6 +28,7 @@ from afterstate.agents.game2048.values.ntuple_network import Network, network
 from afterstate.agents.game2048.values.pruned import expand
 from tests.oracles import game2048 as oracle
 from tests.oracles.ntuple import NaiveNetwork
+from tests.support.game2048.commands import run_prune
 from tests.support.game2048.learning_checks import memory
 
 TUPLES = {
@@ -345,7 +345,7 @@ def test_the_command_line_writes_a_small_file(
     small = tmp_path / "new folder" / "small.npz"
     options = ["--weights", "5e2", "--step", "0.5", "--games", "3", "--seed", "4"]
     options += ["--downgrade", "32"]
-    main([str(tmp_path / "learner.npz"), str(small), *options])
+    run_prune(str(tmp_path / "learner.npz"), str(small), *options)
     net = learner.network._replace(downgrade=5)
     uses = count_uses(net, 3, seed=4)
     assert (uses != count_uses(learner.network, 3, seed=4)).any()
@@ -375,7 +375,7 @@ def test_wrong_options_are_refused_by_name(
 ) -> None:
     small = tmp_path / "small.npz"
     with pytest.raises(SystemExit) as caught:
-        main([str(tmp_path / "network.npz"), str(small), f"--{name}", value])
+        run_prune(str(tmp_path / "network.npz"), str(small), f"--{name}", value)
     assert caught.value.code == 2
     assert name in capsys.readouterr().err
     assert not small.exists()
@@ -385,7 +385,7 @@ def test_a_step_too_small_for_the_weights_is_refused(tmp_path: Path) -> None:
     save(learned(), tmp_path / "network.npz")
     small = tmp_path / "small.npz"
     with pytest.raises(ValueError, match="step"):
-        main([str(tmp_path / "network.npz"), str(small), "--games", "1", "--step", "1e-9"])
+        run_prune(str(tmp_path / "network.npz"), str(small), "--games", "1", "--step", "1e-9")
     assert not small.exists()
 
 
@@ -393,17 +393,17 @@ def test_files_that_cannot_be_read_or_written_end_with_a_message(tmp_path: Path)
     pytest.importorskip("tqdm")
     small = tmp_path / "small.npz"
     with pytest.raises(OSError, match=r"missing\.npz"):
-        main([str(tmp_path / "missing.npz"), str(small)])
+        run_prune(str(tmp_path / "missing.npz"), str(small))
     (tmp_path / "junk.npz").write_bytes(b"no network")
     with pytest.raises(ValueError, match=r"junk\.npz"):
-        main([str(tmp_path / "junk.npz"), str(small)])
+        run_prune(str(tmp_path / "junk.npz"), str(small))
     assert not small.exists()
     save(learned(), tmp_path / "network.npz")
     with pytest.raises(ValueError, match="output must be another file than network, got"):
-        main([str(tmp_path / "network.npz"), str(tmp_path / "." / "network.npz")])
+        run_prune(str(tmp_path / "network.npz"), str(tmp_path / "." / "network.npz"))
     (tmp_path / "folder.npz").mkdir()
     with pytest.raises(OSError, match="not a file"):
-        main([str(tmp_path / "network.npz"), str(tmp_path / "folder.npz"), "--games", "1"])
+        run_prune(str(tmp_path / "network.npz"), str(tmp_path / "folder.npz"), "--games", "1")
 
 
 # The pretrained network

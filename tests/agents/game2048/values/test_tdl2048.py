@@ -11,7 +11,6 @@ import numpy.typing as npt
 import pytest
 
 from afterstate import agents
-from afterstate.agents.game2048.learning import pruning
 from afterstate.agents.game2048.learning.run_settings import SearchValueRun
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.values import pruned, tdl2048
@@ -19,6 +18,7 @@ from afterstate.agents.game2048.values.ntuple import NTupleAgent, estimate
 from afterstate.agents.game2048.values.ntuple_file import load
 from tests.oracles import game2048 as oracle
 from tests.oracles.ntuple import symmetric_boards
+from tests.support.game2048.commands import run_prune
 from tests.support.memory import at_most
 
 DATA = Path(__file__).parents[3] / "data" / "game2048" / "tdl2048"
@@ -77,7 +77,7 @@ def test_load_gives_a_player_and_make_a_search(tmp_path: Path) -> None:
 def test_a_file_is_pruned_and_learned_from(tmp_path: Path) -> None:
     file, small = tmp_path / "x.w", tmp_path / "small.npz"
     file.write_bytes(contents(table("0123", 100 * drawn("0123", 1))))
-    pruning.main([str(file), str(small), "--weights", "1e5", "--step", "0.25", "--games", "5"])
+    run_prune(str(file), str(small), "--weights", "1e5", "--step", "0.25", "--games", "5")
     kept, all_weights = pruned.expand(load(small)).weights, tdl2048.read(file).weights
     is_kept = kept != 0
     assert is_kept.any() and np.abs(kept - all_weights)[is_kept].max() < 2
