@@ -168,7 +168,7 @@ def read(path: str | Path, kind: type[T]) -> T:
     """
     values = json_files.read(path)
     try:
-        return _checked(values, kind)
+        return from_dict(values, kind)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 
@@ -179,11 +179,6 @@ def from_dict(values: Mapping[str, Any], kind: type[T]) -> T:
     Raises:
         ValueError: not such settings.
     """
-    return _checked(values, kind)
-
-
-def _checked(values: Any, kind: type[T]) -> T:
-    """Return the settings of a JSON value."""
     current = _renamed(values)
     try:
         return TypeAdapter(kind).validate_json(json.dumps(current))
