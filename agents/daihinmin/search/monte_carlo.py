@@ -24,7 +24,16 @@ import numpy as np
 import numpy.typing as npt
 from numba import boolean, float64, int64, njit, types, uint64
 
-from afterstate.agents.config import Count, NonNegative, Positive, Rate, Seconds, checked, settings
+from afterstate.agents.config import (
+    Count,
+    NonNegative,
+    Positive,
+    Rate,
+    Seconds,
+    checked,
+    given_or_default,
+    settings,
+)
 from afterstate.agents.daihinmin.afterstates.class_values import (
     TRANSITIONS,
     class_values,
@@ -347,9 +356,7 @@ class MonteCarloAgent(CheckedPlayer):
         prior: Prior | None = None,
     ) -> None:
         _check_budget(playouts, seconds)
-        settings = MonteCarloSettings() if settings is None else settings
-        if not isinstance(settings, MonteCarloSettings):
-            raise ValueError(f"settings must be MonteCarloSettings, got {shown(settings)}")
+        settings = given_or_default(settings, MonteCarloSettings)
         if prior is not None and not callable(getattr(prior, "expect", None)):
             raise ValueError(f"prior must be a RankAgent, got {shown(prior)}")
         check_seed(seed)
