@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from afterstate.envs.checks import as_array, as_int
+from afterstate.envs.checks import as_array, as_int, check_seed
 from afterstate.envs.game2048 import batch
 from afterstate.envs.game2048.games import RNG, SCORE, START_TILES, new_games
 from afterstate.envs.game2048.rules import size_of, table
@@ -67,10 +67,10 @@ def play(
     rows, cols = own = size_of_player(player, (4, 4) if size is None else size)
     if size is not None and size_of(size) != own:
         raise ValueError(f"size must be the player's, {own}, got {shown(size)}")
-    seeds = _seeds(n_games, seed)
+    seeds = _seed_words(n_games, seed)
     move_table = table(rows, cols)
     games = new_games(n_games)
-    games[RNG] = [seed_word(each) for each in seeds]
+    games[RNG] = seeds
     batch.start_all(games, np.ones(n_games, np.bool_), START_TILES, rows, cols)
     n_moves = np.zeros(n_games, np.int64)
     finish = getattr(player, "finish", None) if watch is None else None
@@ -98,8 +98,8 @@ def play(
     return Games(games[SCORE].astype(np.int64), n_moves, batch.max_tiles(games))
 
 
-def _seeds(n_games: int, seed: int | Sequence[int]) -> list[int]:
-    """Return the seed of each game."""
+def _seed_words(n_games: int, seed: int | Sequence[int]) -> list[int]:
+    """Return the random state with which each game begins."""
     number = as_int(n_games)
     if number is None or not 0 <= number <= MAX_GAMES:
         raise ValueError(f"n_games must be an integer in 0..{MAX_GAMES:,}, got {shown(n_games)}")
@@ -107,7 +107,7 @@ def _seeds(n_games: int, seed: int | Sequence[int]) -> list[int]:
     given: Any = seed if first is None else range(first, first + number)
     if not _is_list(given) or len(given) != number:
         raise ValueError(f"seed must be one integer or {number} of them, got {shown(seed)}")
-    return [_check_given(each) for each in given]
+    return [seed_word(check_seed(each, optional=False)) for each in given]
 
 
 def _is_list(value: Any) -> bool:
@@ -115,14 +115,6 @@ def _is_list(value: Any) -> bool:
     if isinstance(value, np.ndarray):
         return value.ndim == 1
     return isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray))
-
-
-def _check_given(seed: Any) -> int:
-    """Return a seed; raise ValueError for None."""
-    number = as_int(seed)
-    if number is None or number < 0:
-        raise ValueError(f"seed must be one or more integers >= 0, got {shown(seed)}")
-    return number
 
 
 def size_of_player(player: Any, default: tuple[int, int] = (4, 4)) -> tuple[int, int]:
