@@ -45,10 +45,8 @@ from afterstate.agents.game2048.search.expectimax_search import (
 )
 from afterstate.agents.game2048.values.ntuple_network import Network, check_network
 from afterstate.agents.locks import Lock
-from afterstate.envs.checks import as_int
 from afterstate.envs.game2048.games import check_games
 from afterstate.envs.game2048.rules import check_word, check_words
-from afterstate.envs.messages import shown
 from afterstate.envs.words import Floats, Ints, Words
 
 CUTOFF = 1e-4
@@ -63,6 +61,8 @@ TABLE_BITS = 14
 """The transposition table has 2**14 buckets of 64 bytes: 1 MiB."""
 
 _MAX_NODES = 1 << 62
+Depth = Annotated[Count, Field(le=MAX_DEPTH)]
+TableBits = Annotated[Whole, Field(le=28)]
 Nodes = Annotated[Count, Field(le=_MAX_NODES)]
 EmptyCells = Annotated[Whole, Field(le=15)]
 Threads = Annotated[Count, Field(le=64)]
@@ -119,12 +119,8 @@ class ExpectimaxAgent(Agent):
         is_limited = seconds is not None or nodes is not None
         if depth is None:
             depth = MAX_DEPTH if is_limited else 3
-        if not 1 <= (as_int(depth) or 0) <= MAX_DEPTH:
-            raise ValueError(f"depth must be an integer in 1..{MAX_DEPTH}, got {shown(depth)}")
-        if not 0 <= (-1 if as_int(table_bits) is None else table_bits) <= 28:
-            raise ValueError(f"table_bits must be an integer in 0..28, got {shown(table_bits)}")
         check_network(network)
-        self.network, self.depth = network, int(depth)
+        self.network, self.depth = network, checked("depth", depth, Depth)
         self.seconds = checked("seconds", seconds, Seconds | None)
         self.nodes = checked("nodes", nodes, Nodes | None)
         if cutoff is None and not is_limited:
@@ -134,7 +130,8 @@ class ExpectimaxAgent(Agent):
         self.threads = checked("threads", threads, Threads)
         if nodes is not None and threads > 1:
             raise ValueError(f"threads must be 1 with a limit of nodes, got {threads}")
-        self.table_bits, self.size = int(table_bits), network.size
+        self.table_bits = checked("table_bits", table_bits, TableBits)
+        self.size = network.size
         self._search = new_search(self.cutoff or 0.0, self.table_bits, self.extend)
         self._searches = sharing_table(self._search, self.threads)
         self._deepening = self._steps() if is_limited else np.empty((0, 2))

@@ -14,19 +14,19 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from afterstate.agents import nets
-from afterstate.agents.config import Positive, checked, current_names
+from afterstate.agents.config import Count, Positive, checked, current_names
 from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.values.planes import N_PLANES, planes
-from afterstate.envs.checks import as_int
 from afterstate.envs.game2048 import torch_rules
 from afterstate.envs.game2048.rules import P_FOUR, P_TWO, check_words
 from afterstate.envs.game2048.torch_rules import LOW_BITS, afterstates, occupied
@@ -34,6 +34,7 @@ from afterstate.envs.messages import listed, shown
 from afterstate.envs.words import Words
 
 MAX_DEPTH = 3
+Depth = Annotated[Count, Field(le=MAX_DEPTH)]
 MAX_VALUE = 1e30
 """Largest value of an afterstate, in points; outputs of a network may overflow."""
 
@@ -214,17 +215,13 @@ class ValueNetAgent(Agent):
         bf16: bool = False,
         symmetric: bool = False,
     ) -> None:
-        if not 1 <= (as_int(depth) or 0) <= MAX_DEPTH:
-            raise ValueError(f"depth must be an integer in 1..{MAX_DEPTH}, got {shown(depth)}")
         network = PRETRAINED if network is None else network
         if value_scale is None:
             value_scale = scale_of(network) if isinstance(network, (str, Path)) else 1.0
-        value_scale = checked("value_scale", value_scale, Positive)
-        for name, flag in (("bf16", bf16), ("symmetric", symmetric)):
-            if not isinstance(flag, bool):
-                raise ValueError(f"{name} must be True or False, got {shown(flag)}")
-        self.depth, self.value_scale = int(depth), value_scale
-        self._bf16, self._symmetric = bf16, symmetric
+        self.depth = checked("depth", depth, Depth)
+        self.value_scale = checked("value_scale", value_scale, Positive)
+        self._bf16 = checked("bf16", bf16, bool)
+        self._symmetric = checked("symmetric", symmetric, bool)
         self.network = nets.load_or_move(network, load, device)
 
     def evaluate(self, boards: Any) -> npt.NDArray[np.float64]:

@@ -83,7 +83,7 @@ def test_gains_are_those_of_the_games_of_both() -> None:
     [
         ("nodes=500", "must have depth, cutoff and extend, got nodes"),
         ("depth=2,threads=2", "must have depth, cutoff and extend, got threads"),
-        ("depth=13", "depth must be an integer"),
+        ("depth=13", "depth must be <= 12"),
         ("depth=2,extend=16", "extend must be <= 15"),
     ],
 )

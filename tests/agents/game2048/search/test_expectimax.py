@@ -258,9 +258,9 @@ def test_evaluate_and_act_keep_the_shape_of_their_boards() -> None:
     assert agent.evaluate(boards[:0]).shape == (0, 4, 4)
 
 
-@pytest.mark.parametrize("depth", [0, -1, 13, 2.0, "3", True])
+@pytest.mark.parametrize("depth", [0, -1, 13, 2.5, "3", True])
 def test_wrong_depths_are_refused(depth: Any) -> None:
-    with pytest.raises(ValueError, match=r"1\.\.12"):
+    with pytest.raises(ValueError, match="depth must be"):
         ExpectimaxAgent(network([[0]]), depth)
 
 

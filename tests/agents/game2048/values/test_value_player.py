@@ -472,7 +472,7 @@ def test_the_value_scale_is_read_from_the_file(tiny: Tiny, tmp_path: Path) -> No
     assert from_file.tolist() == ValueNetAgent(tiny, 2, value_scale=250).evaluate(board).tolist()
 
 
-@pytest.mark.parametrize("depth", [0, 4, -1, 2.0, "2", True, None])
+@pytest.mark.parametrize("depth", [0, 4, -1, 2.5, "2", True, None])
 def test_wrong_depths_are_refused(tiny: Tiny, depth: Any) -> None:
     with pytest.raises(ValueError, match="depth"):
         ValueNetAgent(tiny, depth)
