@@ -17,7 +17,7 @@ from afterstate.commands.players import fill_seats, five_players, game_of, move_
 from afterstate.envs import durable_files, pictures
 from afterstate.envs.checks import check_seed
 from afterstate.envs.daihinmin.uecda.settings import N_SEATS
-from afterstate.envs.messages import listed, named, shown
+from afterstate.envs.messages import listed, shown
 from afterstate.envs.signals import sigterm_raises
 
 FILES = (".gif", ".mp4")
@@ -125,8 +125,7 @@ def _check(options: Watch) -> None:
     if options.until is not None:
         from afterstate.envs.game2048.rules import check_tile
 
-        with named("until"):
-            check_tile(options.until)
+        check_tile("until", options.until)
     if not 1 <= options.last <= MOST_PICTURES:
         raise ValueError(f"last must be in 1..{MOST_PICTURES}, got {options.last}")
     if options.moves is not None and options.moves < 0:

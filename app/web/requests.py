@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
@@ -84,7 +85,7 @@ class Run(Turn):
 
     player: Player
     moves: Annotated[int, Field(ge=1, le=MAX_MOVES)] = 1
-    until: Annotated[int, AfterValidator(check_tile)] | None = None
+    until: Annotated[int, AfterValidator(partial(check_tile, "until"))] | None = None
 
 
 class NewMatch(Start):

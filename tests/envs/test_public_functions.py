@@ -42,7 +42,7 @@ VALID: dict[Callable[..., Any], dict[str, Any]] = {
     rules.cells: {"boards": _WORD, **_SIZE},
     rules.check_words: {"boards": _WORD, **_SIZE},
     rules.check_word: {"board": _WORD, **_SIZE},
-    rules.check_tile: {"tile": 4},
+    rules.check_tile: {"name": "until", "tile": 4},
     rules.check_cells: {"exponents": _BOARD},
     rules.from_text: {"text": "2 _"},
     rules.to_text: {"board": _WORD, **_SIZE},

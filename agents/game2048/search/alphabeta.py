@@ -45,12 +45,12 @@ from afterstate.envs.game2048.rules import (
     P_FOUR,
     P_TWO,
     afterstates,
+    check_tile,
     check_word,
     check_words,
     largest,
     table,
 )
-from afterstate.envs.messages import shown
 from afterstate.envs.words import Floats, Ints, Word, Words
 
 MAX_DEPTH = 32
@@ -337,11 +337,8 @@ class AlphaBetaSettings(Weights):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.goal is not None and self.goal not in _GOALS:
-            raise ValueError(f"goal must be a tile from 4 to 32768, got {shown(self.goal)}")
-
-
-_GOALS = {1 << exponent: exponent for exponent in range(2, 16)}
+        if self.goal is not None:
+            check_tile("goal", self.goal, 32768)
 
 
 class SearchResult(NamedTuple):
@@ -416,7 +413,7 @@ class AlphaBetaAgent(Agent):
 
     def _search(self) -> Search:
         """Return a new search by the settings."""
-        goal = 0 if self.settings.goal is None else _GOALS[self.settings.goal]
+        goal = 0 if self.settings.goal is None else self.settings.goal.bit_length() - 1
         return new_search(self._heuristic, self.settings.tiles, self.settings.cutoffs, goal)
 
     def _depths(self) -> Iterable[int]:

@@ -33,7 +33,7 @@ import numpy.typing as npt
 from afterstate.agents.files import is_finite
 from afterstate.agents.game2048.values.bit_planes import cells_mask
 from afterstate.envs.checks import as_int
-from afterstate.envs.game2048.rules import check_size, field, table
+from afterstate.envs.game2048.rules import check_size, check_tile, field, table
 from afterstate.envs.messages import listed, shown
 from afterstate.envs.words import Float32s, Ints, Words
 
@@ -517,7 +517,4 @@ def exponent_of(name: str, tile: int) -> int:
     Raises:
         ValueError: it is not a tile in 4..32768.
     """
-    allowed = [1 << exponent for exponent in range(2, 16)]
-    if as_int(tile) not in allowed:
-        raise ValueError(f"{name} must be one of the tiles {allowed}, got {shown(tile)}")
-    return int(tile).bit_length() - 1
+    return check_tile(name, tile, 32768).bit_length() - 1

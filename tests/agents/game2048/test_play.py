@@ -305,7 +305,7 @@ def test_wrong_numbers_of_games_are_refused(n_games: Any) -> None:
     ids=repr,
 )
 def test_wrong_seeds_are_refused(seed: Any) -> None:
-    with pytest.raises(ValueError, match=r"seed must be (one integer or 2 of them|an integer >= 0), got"):
+    with pytest.raises(ValueError, match=r"seed must be (one integer or 2|an integer >= 0)"):
         play(SameAction(0), 2, seed)
 
 
