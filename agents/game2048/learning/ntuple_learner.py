@@ -160,7 +160,7 @@ class NTupleLearner:
         for name in ("carousel", "within_stage"):
             if getattr(settings, name) and not self.network.stage_tiles:
                 raise ValueError(f"{name} needs a network with more than one stage")
-        begins = stage_begins(self.network)
+        begins = self.network.stage_begins
         if not {*settings.carousel_stages} <= {*begins}:
             got = [*settings.carousel_stages]
             raise ValueError(f"carousel_stages must be of {begins}, got {got}")
@@ -280,7 +280,7 @@ class NTupleLearner:
             )
         if mine["promote"] or mine["fixed_point"]:
             raise ValueError("start needs weights that are neither promoted nor fixed-point")
-        begins = stage_begins(self.network)
+        begins = self.network.stage_begins
         taken = [
             (stage, tiles)
             for stage, tiles in enumerate(begins)
@@ -298,14 +298,14 @@ class NTupleLearner:
         """Take over the weights and sums of a stage, which begins with these tiles."""
         n = other.network.stage_size
         own = stage * self.network.stage_size
-        its = (bisect(stage_begins(other.network), tiles) - 1) * n
+        its = (bisect(other.network.stage_begins, tiles) - 1) * n
         self.network.weights[own : own + n] = other.network.weights[its : its + n]
         if self.sums.size:
             self.sums[2 * own : 2 * (own + n)] = other.sums[2 * its : 2 * (its + n)]
 
     def _start_pool(self, stage: int, tiles: int, other: NTupleLearner) -> None:
         """Take over the boards where games entered a stage, if both learners have it."""
-        begins = stage_begins(other.network)
+        begins = other.network.stage_begins
         if tiles in begins:
             its = begins.index(tiles)
             self._pools.boards[stage] = other._pools.boards[its]
@@ -342,7 +342,7 @@ class NTupleLearner:
 
     def _turns(self) -> int:
         """Return the stages at which carousel shaping begins games, as bits."""
-        begins = stage_begins(self.network)
+        begins = self.network.stage_begins
         selected = self.settings.carousel_stages or begins
         return sum(1 << stage for stage, tiles in enumerate(begins) if tiles in selected)
 
@@ -431,11 +431,6 @@ class NTupleLearner:
         self.sums = arrays["sums"]
         boards, counts = arrays["pool_boards"], arrays["pool_counts"]
         self._pools = self._pools._replace(boards=boards, counts=counts)
-
-
-def stage_begins(net: Network) -> list[int]:
-    """Return the tiles that begin each stage of a network, 0 for the first one."""
-    return [0, *net.stage_tiles]
 
 
 def in_threads(run: Callable[[int], _Result], n: int) -> list[_Result]:

@@ -112,9 +112,14 @@ class Network(NamedTuple):
         return begins
 
     @property
+    def stage_begins(self) -> list[int]:
+        """The tiles, or sums of tiles, that begin each stage, 0 for the first one."""
+        return [0, *self.stage_tiles]
+
+    @property
     def n_stages(self) -> int:
         """The number of stages."""
-        return 1 + len(self.stage_tiles)
+        return len(self.stage_begins)
 
     @property
     def n_entries(self) -> int:
@@ -449,8 +454,8 @@ def n_weights(
 
 def _set_start_value(net: Network, value: float, since: int) -> None:
     """Set the weights so that boards of all stages from some tiles on have this value."""
-    begins = [0, *net.stage_tiles]
-    if as_int(since) not in begins:
+    begins = net.stage_begins
+    if whole(since) not in begins:
         raise ValueError(f"start_value_from must be one of {begins}, got {shown(since)}")
     number = float(value) if isinstance(value, (float, np.floating)) else as_int(value)
     if number is None:
