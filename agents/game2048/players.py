@@ -93,8 +93,8 @@ def mc_softmax(
         raise ValueError("device, value_scale, bf16 and symmetric need a neural network, got none")
     if not isinstance(network, module.Estimator):
         network = _network(getattr(network, "network", network), tuples, size)
-    elif tuples is not None or size is not None:
-        raise ValueError("tuples and size are for a new network, and a network was given as well")
+    else:
+        _check_new(tuples, size)
     agent: MCSoftmaxAgent = module.MCSoftmaxAgent(network, settings)
     return agent
 
@@ -115,8 +115,7 @@ def _network(
         if tuples is None and rows_and_cols == (4, 4):
             return ntuple_file.load(PRETRAINED)
         return ntuple_network.network("4x6" if tuples is None else tuples, rows_and_cols)
-    if tuples is not None or size is not None:
-        raise ValueError("tuples and size are for a new network, and a network was given as well")
+    _check_new(tuples, size)
     if isinstance(network, (str, Path)):
         return ntuple_file.load(network)
     if isinstance(network, Network):
@@ -125,6 +124,12 @@ def _network(
         "network must be a file, a Network, or for mc-softmax a value network or an object with "
         f"size and estimate, got {shown(network)}"
     )
+
+
+def _check_new(tuples: Tuples | None, size: tuple[int, int] | None) -> None:
+    """Raise ValueError if there are settings of a new network, where a network was given."""
+    if tuples is not None or size is not None:
+        raise ValueError("tuples and size are for a new network, and a network was given as well")
 
 
 def _is_neural(network: Any) -> bool:
