@@ -29,7 +29,7 @@ from tqdm import tqdm
 from afterstate.agents import nets
 from afterstate.agents.config import Count, settings
 from afterstate.agents.daihinmin.learning.game_records import play_log
-from afterstate.agents.daihinmin.learning.rank_learner import RankLearner, Samples, samples
+from afterstate.agents.daihinmin.learning.rank_learner import RankLearner, Samples, samples_of
 from afterstate.agents.daihinmin.learning.rank_settings import RankRun, RankSettings
 from afterstate.agents.daihinmin.learning.rank_training import generate
 from afterstate.agents.daihinmin.rule_based.players import HeuristicAgent
@@ -71,7 +71,7 @@ def decision_times(n_games: int) -> list[Figure]:
 
 def learning(n_games: int, rounds: int) -> list[Figure]:
     """Measure the samples that networks learn from in a second of CPU time."""
-    of = samples(play_log([HeuristicAgent()] * N_PLAYERS, n_games, seed=1))
+    of = samples_of(play_log([HeuristicAgent()] * N_PLAYERS, n_games, seed=1))
     networks = {f"BaseCNN{n}": rank_net.network("BaseCNN", channels=n) for n in CHANNELS}
     networks["HistoryCNN"] = rank_net.network("HistoryCNN")
     subjects = [

@@ -9,7 +9,7 @@ by these values is a better one.
     from afterstate.agents.daihinmin.values.rank_net import BaseCNN
 
     learner = RankLearner(BaseCNN(32))
-    learner.fit(samples(play_games(["heuristic"] * 5, 10_000)), iterations=1_000)
+    learner.fit(samples_of(play_games(["heuristic"] * 5, 10_000)), iterations=1_000)
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Samples(NamedTuple):
         return Samples(afters[rows], places[rows], targets[rows], moments.part(rows))
 
 
-def samples(log: Log, gifts_too: bool = False) -> Samples:
+def samples_of(log: Log, gifts_too: bool = False) -> Samples:
     """Return the samples of games that are over, in their order.
 
     They are those of the students of each game, from its last random move on, and those of the
@@ -74,10 +74,10 @@ def samples(log: Log, gifts_too: bool = False) -> Samples:
     return Samples(afters, places, targets, Moments(log.games, origins, players, actions))
 
 
-def without_games(of: Samples) -> Samples:
+def without_games(samples: Samples) -> Samples:
     """Return samples without their games, 2.6 kB each, which are only counted."""
-    counted = np.empty(len(of.moments.games), "V1")
-    return of._replace(moments=of.moments._replace(games=counted))
+    counted = np.empty(len(samples.moments.games), "V1")
+    return samples._replace(moments=samples.moments._replace(games=counted))
 
 
 def join(parts: Sequence[Samples]) -> Samples:
@@ -111,7 +111,7 @@ def _mix(
         next_[players[i]] = i
 
 
-def bootstrap(net: nn.Module, of: Samples, lam: float) -> Samples:
+def bootstrap(net: nn.Module, samples: Samples, lam: float) -> Samples:
     """Return samples whose targets are partly predictions of a network later in the game.
 
     The target of a player's last afterstate is its place; of the others, with weight `lam` the
@@ -120,26 +120,26 @@ def bootstrap(net: nn.Module, of: Samples, lam: float) -> Samples:
 
     Args:
         net: predicts the places.
-        of: samples from `samples`, in order.
+        samples: samples of `samples_of`, in order.
         lam: 1 leaves the samples as they are, which is Monte Carlo (Kuwabara and Hoki 2018).
     """
     if lam == 1:
-        return of
-    targets = np.eye(N_PLAYERS, dtype=np.float32)[of.places]
-    predicted = predict(net, of.afters, of.moments)
-    _mix(of.moments.origins, of.moments.players, predicted, lam, targets)
-    return of._replace(targets=targets)
+        return samples
+    targets = np.eye(N_PLAYERS, dtype=np.float32)[samples.places]
+    predicted = predict(net, samples.afters, samples.moments)
+    _mix(samples.moments.origins, samples.moments.players, predicted, lam, targets)
+    return samples._replace(targets=targets)
 
 
-def errors(net: nn.Module, of: Samples) -> npt.NDArray[np.float64]:
+def errors(net: nn.Module, samples: Samples) -> npt.NDArray[np.float64]:
     """Return the predicted less the reached points, `[n]`."""
-    reached: npt.NDArray[np.float64] = np.array(POINTS)[of.places]
-    return values(net, of.afters, of.moments) - reached
+    reached: npt.NDArray[np.float64] = np.array(POINTS)[samples.places]
+    return values(net, samples.afters, samples.moments) - reached
 
 
-def rmse(net: nn.Module, of: Samples) -> float:
+def rmse(net: nn.Module, samples: Samples) -> float:
     """Return the root mean squared error of predicted points; nan without samples."""
-    return float(np.sqrt(np.mean(errors(net, of) ** 2))) if len(of.places) else math.nan
+    return float(np.sqrt(np.mean(errors(net, samples) ** 2))) if len(samples.places) else math.nan
 
 
 # Learning
@@ -179,7 +179,7 @@ class RankLearner:
 
     def fit(
         self,
-        of: Samples,
+        samples: Samples,
         iterations: int,
         final_rate: float | None = None,
         report: Callable[[int], Any] | None = None,
@@ -187,7 +187,7 @@ class RankLearner:
         """Fit the network to samples, each used once before any is used again.
 
         Args:
-            of: samples, at least one.
+            samples: samples, at least one.
             iterations: number of batches.
             final_rate: learning rate at the end, to which it falls linearly; by default constant.
             report: called after each iteration with 1.
@@ -198,14 +198,14 @@ class RankLearner:
         Raises:
             ValueError: there are no samples.
         """
-        if not len(of.places):
+        if not len(samples.places):
             raise ValueError("there are no samples to learn from")
         losses: list[Tensor] = []
         rate = self.settings.rate
         last = rate if final_rate is None else final_rate
         self.network.train()
-        for i, rows in enumerate(self._batches(len(of.places), iterations)):
-            batch = self._exchange_suits(of.part(rows))
+        for i, rows in enumerate(self._batches(len(samples.places), iterations)):
+            batch = self._exchange_suits(samples.part(rows))
             losses = [*losses[-99:], self._step(batch, rate + (last - rate) * i / iterations)]
             if report is not None:
                 report(1)
@@ -222,19 +222,19 @@ class RankLearner:
             yield order[:size]
             order = order[size:]
 
-    def _exchange_suits(self, of: Samples) -> Samples:
+    def _exchange_suits(self, samples: Samples) -> Samples:
         """Return a batch with suits permuted, if the settings ask for it."""
         if not self.settings.symmetries or self.network.encode == "history":
-            return of
+            return samples
         rng = np.random.default_rng([self._seed, self.iterations, 1])
-        symmetries = rng.integers(N_SYMMETRIES, size=len(of.places))
-        return of._replace(afters=permuted(of.afters, symmetries))
+        symmetries = rng.integers(N_SYMMETRIES, size=len(samples.places))
+        return samples._replace(afters=permuted(samples.afters, symmetries))
 
-    def _step(self, of: Samples, rate: float) -> Tensor:
+    def _step(self, samples: Samples, rate: float) -> Tensor:
         """Make a gradient step; return the loss."""
         device = nets.device_of(self.network)
-        targets = torch.from_numpy(of.targets).to(device)
-        planes = inputs(self.network, of.afters, of.moments).to(device)
+        targets = torch.from_numpy(samples.targets).to(device)
+        planes = inputs(self.network, samples.afters, samples.moments).to(device)
         return self.fitter.step(planes, targets, rate)
 
     def tensors(self) -> dict[str, Tensor]:

@@ -58,7 +58,7 @@ from afterstate.agents.daihinmin.learning.rank_learner import (
     bootstrap,
     join,
     rmse,
-    samples,
+    samples_of,
     without_games,
 )
 from afterstate.agents.daihinmin.learning.rank_settings import RULE_PLAYERS, RankOptions, RankRun
@@ -434,14 +434,14 @@ class RankTraining:
 
     def _samples(self, log: Log) -> Samples:
         """Return the samples of games, with the games if the network uses the history."""
-        of = samples(log, self.run.learned_gifts)
-        return of if self.learner.network.encode == "history" else without_games(of)
+        samples = samples_of(log, self.run.learned_gifts)
+        return samples if self.learner.network.encode == "history" else without_games(samples)
 
     def _slide(self, new: Samples) -> None:
         """Add samples to the window and delete the oldest ones."""
         self.folder.check()
         self.window.append(new)
-        while sum(len(of.moments.games) for of in self.window[1:]) >= self.run.window:
+        while sum(len(each.moments.games) for each in self.window[1:]) >= self.run.window:
             del self.window[0]
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._games(self.generation + 1 - len(self.window)))

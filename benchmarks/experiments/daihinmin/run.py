@@ -38,7 +38,7 @@ from tqdm import tqdm
 from afterstate.agents import nets
 from afterstate.agents.config import Count, settings
 from afterstate.agents.daihinmin.learning.game_records import Log, join, play_log
-from afterstate.agents.daihinmin.learning.rank_learner import errors, samples
+from afterstate.agents.daihinmin.learning.rank_learner import errors, samples_of
 from afterstate.agents.daihinmin.learning.rank_settings import RULE_PLAYERS, RankOptions
 from afterstate.agents.daihinmin.learning.rank_training import RankTraining
 from afterstate.agents.daihinmin.learning.self_play import play_games
@@ -258,7 +258,7 @@ def squared_errors(
         sets: the set of each game.
         n_sets: number of sets.
     """
-    every = samples(log)
+    every = samples_of(log)
     visits = np.zeros((n_sets, N_PLAYERS), np.int64)
     squares = np.full((n_sets, N_PLAYERS), np.nan)
     for player, net in enumerate(seated):

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("torch")
 
 from afterstate.agents.daihinmin.learning.game_records import play_log
-from afterstate.agents.daihinmin.learning.rank_learner import samples
+from afterstate.agents.daihinmin.learning.rank_learner import samples_of
 from afterstate.agents.daihinmin.rule_based.players import HeuristicAgent
 from afterstate.agents.daihinmin.values import rank_net
 from afterstate.envs.daihinmin.rules import N_PLAYERS
@@ -16,7 +16,7 @@ from benchmarks.speed import rank_nets
 
 @pytest.mark.usefixtures("one_thread")
 def test_steps_are_batches_of_the_paper() -> None:
-    of = samples(play_log([HeuristicAgent()] * N_PLAYERS, 1, seed=1))
+    of = samples_of(play_log([HeuristicAgent()] * N_PLAYERS, 1, seed=1))
     net = rank_net.network("BaseCNN", channels=2)
     before = [weights.detach().clone() for weights in net.parameters()]
     seen: list[int] = []

@@ -21,7 +21,7 @@ from afterstate.agents.daihinmin.learning.rank_learner import (
     bootstrap,
     join,
     rmse,
-    samples,
+    samples_of,
     without_games,
 )
 from afterstate.agents.daihinmin.learning.rank_settings import RankSettings
@@ -77,7 +77,7 @@ def numbered(places: list[int], players: list[int] | None = None) -> Samples:
 @pytest.mark.parametrize("gifts_too", [False, True])
 def test_samples_are_decisions_with_the_places_of_their_players(gifts_too: bool) -> None:
     log = play_log([SampleAgent()] * 5, 12, 1, 0.02)
-    of = samples(log, gifts_too)
+    of = samples_of(log, gifts_too)
     afters, facts = decisions(log.games, log.last_random, gifts_too)
     assert all(np.array_equal(of.afters[name], afters[name]) for name in AFTERSTATE.names or ())
     for i, (player, action, game) in enumerate(facts.tolist()):
@@ -91,14 +91,14 @@ def test_samples_are_decisions_with_the_places_of_their_players(gifts_too: bool)
 def test_a_game_between_competent_players_has_about_25_samples() -> None:
     """Kuwabara and Hoki 2018 report this for the champion's games."""
     log = log_of(200, 1)
-    assert 20 < len(samples(log).places) / 200 < 30
+    assert 20 < len(samples_of(log).places) / 200 < 30
 
 
 def test_samples_are_those_of_students_only() -> None:
     log = log_of(6, 4)
-    both = samples(log, gifts_too=True)
+    both = samples_of(log, gifts_too=True)
     wanted = np.array([0b00001, 0b11111, 0, 0b10010, 0b00100, 0b01000])
-    selected = samples(log._replace(students=wanted), gifts_too=True)
+    selected = samples_of(log._replace(students=wanted), gifts_too=True)
     kept = (wanted[both.moments.origins] >> both.moments.players & 1) == 1
     assert 0 < kept.sum() < len(kept)
     assert (selected.afters["hand"] == both.afters["hand"][kept]).all()
@@ -107,7 +107,7 @@ def test_samples_are_those_of_students_only() -> None:
 
 
 def test_joined_samples_keep_their_games() -> None:
-    first, second = samples(log_of(3, 1)), samples(log_of(4, 2))
+    first, second = samples_of(log_of(3, 1)), samples_of(log_of(4, 2))
     both = join([first, second])
     assert len(both.moments.games) == 7
     n = len(first.places)
@@ -131,7 +131,7 @@ def test_joined_samples_keep_their_games() -> None:
 
 def test_networks_without_history_need_no_games() -> None:
     """The number of games stays, so that parts keep their own."""
-    parts = [samples(log_of(n, n)) for n in (1, 4)]
+    parts = [samples_of(log_of(n, n)) for n in (1, 4)]
     whole, short = join(parts), join([without_games(part) for part in parts])
     assert len(short.moments.games) == 5
     assert short.moments.games.nbytes == 5
@@ -296,7 +296,7 @@ def test_without_averaging_the_network_itself_plays() -> None:
 @pytest.mark.parametrize("bf16", [False, True])
 def test_values_of_other_games_improve(name: str, bf16: bool) -> None:
     """All places are equally frequent, so 3 points have an error of sqrt(2) without learning."""
-    seen, unseen = samples(log_of(250, 1)), samples(log_of(80, 2))
+    seen, unseen = samples_of(log_of(250, 1)), samples_of(log_of(80, 2))
     net = seeded(name, **({"channels": 8} if name == "BaseCNN" else {"hidden": 16}))
     before = rmse(net, unseen)
     learner = RankLearner(net, RankSettings(rate=3e-3, batch=128, bf16=bf16))
@@ -318,7 +318,7 @@ def test_values_of_other_games_improve(name: str, bf16: bool) -> None:
     ],
 )
 def test_resumed_learning_equals_learning_without_a_break(settings: RankSettings) -> None:
-    of = samples(log_of(10, 3))
+    of = samples_of(log_of(10, 3))
     whole, first, second = (RankLearner(seeded(hidden=6), settings, 3) for _ in range(3))
     for _ in range(2):
         whole.fit(of, 5)
@@ -334,19 +334,19 @@ def test_resumed_learning_equals_learning_without_a_break(settings: RankSettings
 
 
 def test_without_samples_there_is_nothing_to_learn() -> None:
-    none = samples(log_of(1, 1)).part(slice(0))
+    none = samples_of(log_of(1, 1)).part(slice(0))
     with pytest.raises(ValueError, match="samples"):
         RankLearner(seeded(hidden=6)).fit(none, 1)
     assert np.isnan(rmse(seeded(hidden=6), none))
 
 
 def test_a_single_part_is_not_copied() -> None:
-    of = samples(log_of(1, 1))
+    of = samples_of(log_of(1, 1))
     assert join([of]) is of
 
 
 def test_a_learner_of_another_network_or_optimizer_is_rejected() -> None:
-    of = samples(log_of(2, 4))
+    of = samples_of(log_of(2, 4))
     adam = RankLearner(seeded(hidden=6), RankSettings(batch=4))
     adam.fit(of, 2)
     others = [

@@ -21,7 +21,7 @@ from afterstate.agents.config import from_dict, read
 from afterstate.agents.daihinmin.afterstates.class_values import place_values
 from afterstate.agents.daihinmin.learning import rank_learner, rank_training
 from afterstate.agents.daihinmin.learning.game_records import load_log, read_log
-from afterstate.agents.daihinmin.learning.rank_learner import bootstrap, samples
+from afterstate.agents.daihinmin.learning.rank_learner import bootstrap, samples_of
 from afterstate.agents.daihinmin.learning.rank_settings import RankRun
 from afterstate.agents.daihinmin.learning.rank_training import (
     generate,
@@ -130,7 +130,7 @@ def test_guests_sit_at_the_tables_and_are_not_learned_from() -> None:
     students = [(mask >> np.arange(5) & 1).sum() for mask in log.students]
     assert min(students) >= 1 and {2, 3} <= set(students)
     for mask in np.unique(log.students):
-        of = samples(log).moments
+        of = samples_of(log).moments
         here = np.isin(of.origins, np.flatnonzero(log.students == mask))
         assert ((mask >> of.players[here]) & 1).all()
     alone = generate(RankRun(teacher=["heuristic"], games=4, table=4), [], [3], ALONE, "cpu")
@@ -177,7 +177,7 @@ def test_targets_come_from_the_network_as_it_is_before_it_learns(tmp_path: Path)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rank_learner.RankLearner, "fit", watched)
         out = run(tmp_path, 2, logs=[RECORDED], lam=0.5, learner={"batch": 32, "rate": 0.05})
-    recorded = samples(read_log(RECORDED))
+    recorded = samples_of(read_log(RECORDED))
     for generation in range(2):
         net = load(out / "pool" / f"0000{generation}.safetensors")
         expected = bootstrap(net, recorded, 0.5).targets
