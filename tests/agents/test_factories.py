@@ -13,7 +13,7 @@ import pytest
 
 from afterstate import agents
 from afterstate.agents import config
-from afterstate.agents.daihinmin.learning.policy_learner import play_share
+from afterstate.agents.daihinmin.learning.policy_learner import play_part
 from afterstate.agents.daihinmin.learning.policy_settings import DaihinminPolicyRun
 from afterstate.agents.daihinmin.learning.rank_settings import RankRun
 from afterstate.agents.daihinmin.play import find_player
@@ -101,8 +101,8 @@ def test_opponents_of_an_environment_follow_its_seed() -> None:
 
 
 def test_a_factory_plays_daihinmin() -> None:
-    own = play_share(f"{NAME}:of_daihinmin", 2, 1)
-    assert np.array_equal(own.chosen, play_share("policy", 2, 1).chosen)
+    own = play_part(f"{NAME}:of_daihinmin", 2, 1)
+    assert np.array_equal(own.chosen, play_part("policy", 2, 1).chosen)
     assert players.resolve(f"{NAME}:of_daihinmin") is not None
     with pytest.raises(ValueError, match="choose"):
         find_player(f"{NAME}:of_2048")

@@ -60,7 +60,7 @@ from afterstate.envs.daihinmin.plays import N_PLAYS
 from afterstate.envs.daihinmin.rules import N_PLAYERS
 from afterstate.envs.messages import shown
 
-SHARE = 2_500
+GAMES_PER_PART = 2_500
 """Games of rank networks that are played in parallel."""
 MATCHES = 5
 """Matches between two steps of self-play."""
@@ -179,12 +179,12 @@ def learn_from_choices(
         yield ascent
 
 
-def share_of(player: str) -> int:
+def part_size(player: str) -> int:
     """Return the number of games of a player that are played and recorded at a time."""
-    return SHARE if _is_file(player) else GAMES_PER_CYCLE
+    return GAMES_PER_PART if _is_file(player) else GAMES_PER_CYCLE
 
 
-def play_share(player: str, n_games: int, seed: int) -> Choices:
+def play_part(player: str, n_games: int, seed: int) -> Choices:
     """Return the choices of five equal players in some games.
 
     Args:
@@ -204,16 +204,16 @@ def play_share(player: str, n_games: int, seed: int) -> Choices:
 def record(
     player: str, n_games: int, seed: int = 0, workers: Workers = ALONE, first: int = 0
 ) -> Iterator[Choices]:
-    """Yield the choices of equal players, share by share from the `first` on: see `play_share`.
+    """Yield the choices of equal players, part by part from the `first` on: see `play_part`.
 
     Raises:
         ImportError: joblib is not installed.
     """
-    size = share_of(player)
+    size = part_size(player)
     sizes = [min(size, n_games - begin) for begin in range(0, n_games, size)]
     seeds = np.random.default_rng(seed).integers(2**63, size=len(sizes)).tolist()
-    shares = list(zip(sizes, seeds, strict=True))[first:]
-    yield from workers.results(partial(play_share, player, *share) for share in shares)
+    parts = list(zip(sizes, seeds, strict=True))[first:]
+    yield from workers.results(partial(play_part, player, *part) for part in parts)
 
 
 # Runs
@@ -240,35 +240,35 @@ class PolicyTraining:
         }
         values |= {"start": run.start, "rate": float(run.rate), "seed": run.seed}
         self._settings = {name: str(value) for name, value in values.items()}
-        if (place := self.out / "ascent.npz").exists():
-            self.ascent = _ascent(place, self._read(place))
+        if (path := self.out / "ascent.npz").exists():
+            self.ascent = _ascent(path, self._read(path))
         else:
             self.ascent = new_ascent(load(run.start) if run.start else None)
         if run.player is not None and not _is_file(run.player):
             find_player(run.player)
-        self._n_shares = 0 if run.player is None else -(-run.games // share_of(run.player))
-        self._shares = self._saved_shares()
+        self._n_parts = 0 if run.player is None else -(-run.games // part_size(run.player))
+        self._parts = self._saved_parts()
         self._choices: Choices | None = None
         self._rest: Iterator[Choices] | None = None
         self._steps: Iterator[Ascent] | None = None
 
-    def _read(self, place: Path) -> files.Arrays:
+    def _read(self, path: Path) -> files.Arrays:
         """Return the arrays of a file, if it is of a run with the same settings."""
-        header, arrays = files.read(place, _KIND)
+        header, arrays = files.read(path, _KIND)
         before = header.get("asked")
         if not isinstance(before, dict):
-            raise ValueError(f"{place} has no settings of a run")
+            raise ValueError(f"{path} has no settings of a run")
         before.pop("jobs", None)  # in files of earlier versions
         differ = "; ".join(map(str, changes(before, self._settings)))
         if differ:
-            raise ValueError(f"{place} is of a run with other settings: {shown(differ)}")
+            raise ValueError(f"{path} is of a run with other settings: {shown(differ)}")
         if not all(files.is_finite(array) for array in arrays.values()):
-            raise ValueError(f"{place} has numbers that are NaN or infinite")
+            raise ValueError(f"{path} has numbers that are NaN or infinite")
         return arrays
 
-    def _write(self, place: Path, state: Ascent | Choices) -> None:
+    def _write(self, path: Path, state: Ascent | Choices) -> None:
         """Write a part of the state."""
-        files.write(place, _KIND, {"asked": self._settings}, state._asdict())
+        files.write(path, _KIND, {"asked": self._settings}, state._asdict())
 
     @property
     def amount(self) -> int:
@@ -287,43 +287,43 @@ class PolicyTraining:
     @property
     def _is_recorded(self) -> bool:
         """True if there is nothing to record any more."""
-        return len(self._shares) == self._n_shares
+        return len(self._parts) == self._n_parts
 
     def _recorded(self) -> Choices:
         """Return all choices of the player."""
         if self._choices is None:
-            self._choices = join(self._shares)
+            self._choices = join(self._parts)
         return self._choices
 
-    def _saved_shares(self) -> list[Choices]:
+    def _saved_parts(self) -> list[Choices]:
         """Return the choices that are in the folder."""
-        shares: list[Choices] = []
-        while (place := self._share(len(shares))).exists():
-            shares.append(_choices(place, self._read(place)))
-        return shares
+        parts: list[Choices] = []
+        while (path := self._part_file(len(parts))).exists():
+            parts.append(_choices(path, self._read(path)))
+        return parts
 
-    def _record_share(self, player: str) -> None:
+    def _record_part(self, player: str) -> None:
         """Record some games of a player, and write the choices in them."""
         if self._rest is None:
-            games, first = self.run.games, len(self._shares)
+            games, first = self.run.games, len(self._parts)
             self._rest = record(player, games, self.run.seed, self._workers(), first)
-        share = next(self._rest)
-        self._write(self._share(len(self._shares)), share)
-        self._shares.append(share)
+        part = next(self._rest)
+        self._write(self._part_file(len(self._parts)), part)
+        self._parts.append(part)
 
     def _workers(self) -> Workers:
         """Return the processes that play."""
         return Workers(self.options.jobs, self.options.backend)
 
-    def _share(self, number: int) -> Path:
-        """Return the file of a share of the choices."""
+    def _part_file(self, number: int) -> Path:
+        """Return the file of a part of the choices."""
         return self.out / f"{number:05}.npz"
 
     def advance(self, amount: int) -> None:
-        """Make some steps, or record a share of the choices, which come first."""
+        """Make some steps, or record a part of the choices, which come first."""
         start = time.monotonic()
         if self.run.player is not None and not self._is_recorded:
-            self._record_share(self.run.player)
+            self._record_part(self.run.player)
         else:
             self._steps = self._steps or self._new_steps()
             for ascent in islice(self._steps, amount):
@@ -342,10 +342,10 @@ class PolicyTraining:
         return {"step": self.ascent.n, "seconds": round(self.seconds, 1)}
 
     def report(self) -> dict[str, Any]:
-        """Return the shares that are recorded, while some are not; steps have no score."""
+        """Return the parts that are recorded, while some are not; steps have no score."""
         if self._is_recorded:
             return {}
-        return {"recorded": f"{len(self._shares)} of {self._n_shares} shares"}
+        return {"recorded": f"{len(self._parts)} of {self._n_parts} parts"}
 
     def evaluate(self) -> dict[str, Any]:
         """Return the points per 100 games of the policy against four sample clients."""
@@ -365,7 +365,7 @@ _Layouts = dict[str, tuple[Any, tuple[int, ...]]]
 """Types and shapes of arrays, by name."""
 
 
-def _ascent(place: Path, arrays: files.Arrays) -> Ascent:
+def _ascent(path: Path, arrays: files.Arrays) -> Ascent:
     """Return the ascent of a file.
 
     Raises:
@@ -373,13 +373,13 @@ def _ascent(place: Path, arrays: files.Arrays) -> Ascent:
     """
     vector = (np.dtype(np.float64), (N_CONTEXTS * N_FEATURES,))
     layouts: _Layouts = dict.fromkeys(("weights", "mean", "square"), vector)
-    _check_layouts(place, arrays, {**layouts, "n": (np.dtype(np.int64), ())})
+    _check_layouts(path, arrays, {**layouts, "n": (np.dtype(np.int64), ())})
     if arrays["n"] < 0:
-        raise ValueError(f"{place} has {arrays['n']} steps")
+        raise ValueError(f"{path} has {arrays['n']} steps")
     return Ascent(arrays["weights"], arrays["mean"], arrays["square"], int(arrays["n"]))
 
 
-def _choices(place: Path, arrays: files.Arrays) -> Choices:
+def _choices(path: Path, arrays: files.Arrays) -> Choices:
     """Return the choices of a file.
 
     Raises:
@@ -390,10 +390,10 @@ def _choices(place: Path, arrays: files.Arrays) -> Choices:
     layouts: _Layouts = {"sizes": (numbers, (n_options,)), "chosen": (numbers, (n_decisions,))}
     layouts |= {"first": (numbers, (n_decisions + 1,))}
     layouts |= {"features": (np.dtype(np.int16), (n_options, MOST))}
-    _check_layouts(place, arrays, layouts)
+    _check_layouts(path, arrays, layouts)
     choices = Choices(**arrays)
     if not _in_range(choices):
-        raise ValueError(f"{place} has choices that do not exist")
+        raise ValueError(f"{path} has choices that do not exist")
     return choices
 
 
@@ -410,11 +410,11 @@ def _in_range(choices: Choices) -> bool:
     )
 
 
-def _check_layouts(place: Path, arrays: files.Arrays, layouts: _Layouts) -> None:
+def _check_layouts(path: Path, arrays: files.Arrays, layouts: _Layouts) -> None:
     """Raise ValueError unless arrays have these types and shapes."""
     given = {name: (array.dtype, array.shape) for name, array in arrays.items()}
     if given != layouts:
-        raise ValueError(f"{place} has other arrays, or those of other features: learn it again")
+        raise ValueError(f"{path} has other arrays, or those of other features: learn it again")
 
 
 def _is_file(player: str) -> bool:

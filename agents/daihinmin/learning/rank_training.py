@@ -90,7 +90,7 @@ def _teacher(name: str, temperature: float, seed: int) -> Player:
     return find_player(name, seed)
 
 
-def _play_share(run: RankRun, players: list[str], n_games: int, seed: int, device: str) -> Log:
+def _play_part(run: RankRun, players: list[str], n_games: int, seed: int, device: str) -> Log:
     """Play games between five networks, by their files, or between teachers."""
     if run.teacher and not set(players) <= set(RULE_PLAYERS):
         seeds = range(seed + 1, seed + 1 + N_PLAYERS)  # `seed` is that of the deals
@@ -131,7 +131,7 @@ def generate(
     """
     rng = np.random.default_rng(seed)
     names = run.teacher or [str(path) for path in pool[-run.pool :]]
-    shares: list[tuple[Any, ...]] = []
+    parts: list[tuple[Any, ...]] = []
     for begin in range(0, run.games, run.table):
         players = [names[i] for i in rng.integers(len(names), size=N_PLAYERS)]
         students = ALL
@@ -140,12 +140,12 @@ def generate(
                 players[seat] = run.guests[rng.integers(len(run.guests))]
                 students &= ~(1 << seat)
         n_games = min(run.table, run.games - begin)
-        shares.append((run, players, students, n_games, int(rng.integers(2**62)), device))
+        parts.append((run, players, students, n_games, int(rng.integers(2**62)), device))
     begin = 0
-    whole = new_log(np.empty(run.games, GAME))  # joining the shares would take their memory twice
-    for log in workers.results(partial(_in_one_thread, *share) for share in shares):
-        for column, share in zip(whole, log, strict=True):
-            column[begin : begin + len(share)] = share
+    whole = new_log(np.empty(run.games, GAME))  # joining the parts would take their memory twice
+    for log in workers.results(partial(_in_one_thread, *part) for part in parts):
+        for column, part in zip(whole, log, strict=True):
+            column[begin : begin + len(part)] = part
         begin += len(log.games)
         if report is not None:
             report(len(log.games))
@@ -159,7 +159,7 @@ def _in_one_thread(
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        log = _play_share(run, players, n_games, seed, device)
+        log = _play_part(run, players, n_games, seed, device)
         return log._replace(students=np.full(n_games, students))
     finally:
         torch.set_num_threads(before)

@@ -377,8 +377,8 @@ def description(path: str | Path) -> Any:
         OSError: the description cannot be read.
         ValueError: the description is not JSON.
     """
-    place = Path(path).with_suffix(".json")
-    return json_files.read(place) if place.exists() else None
+    file = Path(path).with_suffix(".json")
+    return json_files.read(file) if file.exists() else None
 
 
 def _done(options: Log, buckets: Buckets) -> int:

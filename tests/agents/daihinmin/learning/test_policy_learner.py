@@ -101,7 +101,7 @@ def test_a_rank_network_can_be_learned_from(tmp_path: Any) -> None:
 
 
 def test_the_gradient_is_that_of_the_log_likelihood() -> None:
-    choices = learning.play_share("heuristic", 3, 1)
+    choices = learning.play_part("heuristic", 3, 1)
     rng = np.random.default_rng(2)
     weights = rng.normal(scale=0.3, size=N_CONTEXTS * N_FEATURES)
     gradient = np.zeros(len(weights))
@@ -124,8 +124,8 @@ def log_likelihood(policy: Policy, choices: policy_gradient.Choices) -> float:
 
 
 def test_a_policy_learns_to_choose_as_a_player_does() -> None:
-    choices = policy_gradient.join([learning.play_share("heuristic", 40, seed) for seed in (1, 2)])
-    unseen = learning.play_share("heuristic", 20, 3)
+    choices = policy_gradient.join([learning.play_part("heuristic", 40, seed) for seed in (1, 2)])
+    unseen = learning.play_part("heuristic", 20, 3)
     *_, learned = learning.learn_from_choices(choices, epochs=3)
     policies = new_policy(), learned.policy()
     before, after = (log_likelihood(policy, unseen) for policy in policies)
@@ -181,7 +181,7 @@ def test_an_interrupted_run_resumes_exactly(
         with pytest.raises(ENDS):
             run(cut, *wrong)
     if player:  # nothing is recorded again
-        monkeypatch.setattr(learning, "play_share", None)
+        monkeypatch.setattr(learning, "play_part", None)
     assert load(run(cut, *options, "--resume")).weights.tobytes() == expected.tobytes()
 
 
@@ -192,15 +192,15 @@ def test_choices_are_written_while_they_are_recorded(
     options = ["--player", "sample", "--games", "6", "--epochs", "1"]
     monkeypatch.setattr(learning, "GAMES_PER_CYCLE", 2)
     expected = load(run(whole, *options)).weights
-    recorded, play_share = [], learning.play_share
+    recorded, play_part = [], learning.play_part
 
     def interrupted(*args: Any) -> policy_gradient.Choices:
         recorded.append(args)
         if len(recorded) == 2:
             raise KeyboardInterrupt
-        return play_share(*args)
+        return play_part(*args)
 
-    monkeypatch.setattr(learning, "play_share", interrupted)
+    monkeypatch.setattr(learning, "play_part", interrupted)
     with pytest.raises(KeyboardInterrupt, match="--resume"):
         run(cut, *options)
     assert not (cut / "policy.npz").exists()
@@ -225,7 +225,7 @@ def test_a_run_that_has_saved_nothing_says_so(
         monkeypatch.context() as patch,
         pytest.raises(KeyboardInterrupt, match="nothing was saved"),
     ):
-        patch.setattr(learning, "play_share", interrupted)
+        patch.setattr(learning, "play_part", interrupted)
         run(tmp_path / "run", *options)
     run(tmp_path / "run", *options)
 
