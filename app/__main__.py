@@ -101,13 +101,13 @@ COMMANDS = {
     "log": Command(
         "write a log of a player's moves of 2048, to learn from",
         "afterstate.agents.game2048.learning.play_logs:write",
-        ("Log",),
+        ("LogOptions",),
         "afterstate.agents.game2048.learning.options",
     ),
     "prune": Command(
         "write the small file of a large N-tuple network",
         "afterstate.agents.game2048.learning.pruning:prune",
-        ("Prune",),
+        ("PruneOptions",),
         "afterstate.agents.game2048.learning.options",
     ),
     "completion": Command(

@@ -24,7 +24,7 @@ from tqdm import tqdm
 
 from afterstate.agents.config import Backend, Count, Jobs, Positive, from_dict, settings
 from afterstate.agents.game2048.learning import play_logs
-from afterstate.agents.game2048.learning.options import Log
+from afterstate.agents.game2048.learning.options import LogOptions
 from afterstate.agents.training import learners
 from afterstate.agents.training.folder import FolderLock
 from afterstate.agents.training.workers import Call, Workers
@@ -229,7 +229,7 @@ def write_log(path: Path, options: Mapping[str, Any]) -> None:
     """
     files = {"log": str(path), "resume": path.with_suffix(".parts").exists()}
     player = [str(options["player"])]
-    play_logs.write(from_dict({**options, **files, "player": player}, Log))
+    play_logs.write(from_dict({**options, **files, "player": player}, LogOptions))
 
 
 def train(learner: str, settings: Row, folder: Path, **options: Any) -> None:

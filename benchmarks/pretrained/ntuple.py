@@ -25,7 +25,7 @@ from afterstate.agents.config import Count, settings
 from afterstate.agents.game2048 import players
 from afterstate.agents.game2048.learning import pruning
 from afterstate.agents.game2048.learning.ntuple_learner import play_evaluation
-from afterstate.agents.game2048.learning.options import Prune
+from afterstate.agents.game2048.learning.options import PruneOptions
 from afterstate.agents.game2048.values.ntuple_file import load
 from afterstate.agents.game2048.values.ntuple_network import Network
 from afterstate.agents.training import __main__ as training
@@ -66,7 +66,7 @@ class Args:
 
 def _prune(words: Sequence[str]) -> None:
     """Run `afterstate prune` with the words after its name."""
-    pruning.prune(parse(Prune, "afterstate prune", words))
+    pruning.prune(parse(PruneOptions, "afterstate prune", words))
 
 
 PROGRAMS = {"train": training.main, "prune": _prune}

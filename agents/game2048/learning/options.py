@@ -16,7 +16,7 @@ Step = Annotated[float, Field(gt=0, le=MAX_STEP)]
 
 
 @settings
-class Log:
+class LogOptions:
     """Write a shuffled log of the moves of players of 2048.
 
     Example: afterstate log moves.npy --player expectimax,depth=2 --games 100
@@ -65,7 +65,7 @@ class Log:
 
 
 @settings
-class Prune:
+class PruneOptions:
     """Write a small file of an N-tuple network of 2048, for play.
 
     Example: afterstate prune RUN/learner.npz small.npz --weights 1e7

@@ -39,7 +39,7 @@ import numpy.typing as npt
 
 from afterstate import agents
 from afterstate.agents import files
-from afterstate.agents.game2048.learning.options import Log
+from afterstate.agents.game2048.learning.options import LogOptions
 from afterstate.agents.game2048.play import Player, play
 from afterstate.agents.training.folder import LOCK_FILE, FolderLock
 from afterstate.agents.training.workers import Workers
@@ -381,12 +381,12 @@ def description(path: str | Path) -> Any:
     return json_files.read(file) if file.exists() else None
 
 
-def _done(options: Log, buckets: Buckets) -> int:
+def _done(options: LogOptions, buckets: Buckets) -> int:
     """Return the number of moves or games in the buckets."""
     return buckets.n_moves if options.moves is not None else min(buckets.games)
 
 
-def _check_files(options: Log) -> None:
+def _check_files(options: LogOptions) -> None:
     """Raise ValueError unless the existing files fit a new run, or one to resume."""
     folder = options.folder
     is_run, exists = (folder / "state.json").exists(), folder.exists()
@@ -402,7 +402,7 @@ def _check_files(options: Log) -> None:
         raise ValueError(f"{folder} does not exist: there is nothing to resume")
 
 
-def _begin(options: Log) -> Buckets:
+def _begin(options: LogOptions) -> Buckets:
     """Return the buckets of a new run, or of one to resume or to clean up.
 
     Raises:
@@ -430,7 +430,7 @@ def _begin(options: Log) -> Buckets:
     return buckets
 
 
-def _fill(options: Log, buckets: Buckets, bar: Any) -> None:
+def _fill(options: LogOptions, buckets: Buckets, bar: Any) -> None:
     """Play until there are enough games or moves."""
     if _done(options, buckets) >= options.target:
         return
@@ -455,7 +455,7 @@ def _saved(buckets: Buckets) -> Iterator[None]:
         buckets.save()
 
 
-def _write(options: Log, buckets: Buckets) -> None:
+def _write(options: LogOptions, buckets: Buckets) -> None:
     """Play the missing rounds and write the log."""
     from tqdm import tqdm
 
@@ -483,7 +483,7 @@ def _write(options: Log, buckets: Buckets) -> None:
             raise
 
 
-def write(options: Log) -> None:
+def write(options: LogOptions) -> None:
     """Play the games and write the log, or go on with an interrupted run.
 
     Raises:

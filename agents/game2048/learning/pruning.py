@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from afterstate.agents.game2048.kernels import kernel
-from afterstate.agents.game2048.learning.options import MAX_STEP, Prune
+from afterstate.agents.game2048.learning.options import MAX_STEP, PruneOptions
 from afterstate.agents.game2048.search.expectimax import CUTOFF
 from afterstate.agents.game2048.search.expectimax_search import Search, new_search, search_move
 from afterstate.agents.game2048.values import pruned
@@ -210,7 +210,7 @@ def save_pruned(
     save(pruned.fill(small, selected, rounded.astype(np.int16), float(step)), path)
 
 
-def prune(options: Prune) -> None:
+def prune(options: PruneOptions) -> None:
     """Count uses, select the weights, write the file, and print its size.
 
     Raises:

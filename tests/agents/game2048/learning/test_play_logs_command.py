@@ -17,7 +17,7 @@ import pytest
 
 from afterstate import agents
 from afterstate.agents.game2048.learning import play_logs
-from afterstate.agents.game2048.learning.options import Log
+from afterstate.agents.game2048.learning.options import LogOptions
 from afterstate.agents.game2048.learning.play_logs import (
     N_BUCKETS,
     Buckets,
@@ -497,7 +497,7 @@ def test_the_name_of_a_log_must_end_in_npy(
 
 
 def test_options_have_defaults() -> None:
-    args = Log(Path("a.npy"), moves=10_000_000)
+    args = LogOptions(Path("a.npy"), moves=10_000_000)
     assert (args.player, args.moves, args.games) == (["expectimax"], 10_000_000, None)
     assert (args.skip, args.share, args.jobs, args.resume) == (0, 1.0, 1, False)
     assert (args.batch, args.seed) == Sampling(("a",))[1::3]
