@@ -79,7 +79,7 @@ TranspositionTableType = types.NamedTuple(
 
 
 @njit(TranspositionTableType(int64), cache=True)
-def _memory(n: int) -> TranspositionTable:
+def _new_table(n: int) -> TranspositionTable:
     """Return an empty table of `n` entries."""
     return TranspositionTable(
         np.empty(n, np.uint64),
@@ -132,7 +132,7 @@ def _after_play(game: Game, at: Duel, play: int) -> Duel:
 
 
 @njit(int64(GameType, DuelType, TranspositionTableType, int64), cache=True)
-def _solve(game: Game, at: Duel, memory: TranspositionTable, limit: int) -> int:
+def _solve(game: Game, at: Duel, table: TranspositionTable, limit: int) -> int:
     """Solve a position: the attacker goes out first against all replies, or it does not.
 
     A pass on the lead never helps the attacker, since the other can return the lead by passing,
@@ -142,13 +142,13 @@ def _solve(game: Game, at: Duel, memory: TranspositionTable, limit: int) -> int:
         `WON`, `NOT_WON`, or `UNKNOWN` once `limit` positions have been searched.
     """
     rest = _rest(at)
-    place = _place(at, rest, len(memory.rest) - 1)
-    known = memory.rest[place] == rest and memory.mine[place] == at.mine
-    if known and memory.other[place] == at.other:
-        return int(memory.result[place])
-    if memory.visited[0] >= limit:
+    place = _place(at, rest, len(table.rest) - 1)
+    known = table.rest[place] == rest and table.mine[place] == at.mine
+    if known and table.other[place] == at.other:
+        return int(table.result[place])
+    if table.visited[0] >= limit:
         return UNKNOWN
-    memory.visited[0] += 1
+    table.visited[0] += 1
     plays = np.empty(N_PLAYS, np.int64)
     revolution, lock = at.revolution != 0, at.lock != 0
     n = write_plays(at.mine, at.field, revolution, lock, game.sequences != 0, plays)
@@ -162,14 +162,14 @@ def _solve(game: Game, at: Duel, memory: TranspositionTable, limit: int) -> int:
         if result == good:
             break
         child = _after_play(game, at, plays[i]) if i >= 0 else _after_pass(at)
-        child_result = _solve(game, child, memory, limit)
+        child_result = _solve(game, child, table, limit)
         if child_result == good:
             result = good
         elif child_result == UNKNOWN:
             result = UNKNOWN
     if result != UNKNOWN:
-        memory.mine[place], memory.other[place] = at.mine, at.other
-        memory.rest[place], memory.result[place] = rest, result
+        table.mine[place], table.other[place] = at.mine, at.other
+        table.rest[place], table.result[place] = rest, result
     return int(result)
 
 
@@ -197,7 +197,7 @@ def duel(game: Game, other: Word, limit: int) -> tuple[int, int]:
     passed, leads = int(game.passed >> rival & 1), int(leader(game) == game.turn)
     field, revolution, lock = int(game.field), int(game.revolution), int(game.lock)
     at = Duel(mine, other, field, revolution, lock, passed, leads, 1)
-    memory = _memory(1 << min(count(mine) + count(other) + 2, 17))
+    table = _new_table(1 << min(count(mine) + count(other) + 2, 17))
     plays = np.empty(N_PLAYS, np.int64)
     n = write_plays(mine, field, revolution != 0, lock != 0, game.sequences != 0, plays)
     result = NOT_WON
@@ -206,7 +206,7 @@ def duel(game: Game, other: Word, limit: int) -> tuple[int, int]:
             return WON, plays[i]
     for i in range(n - 1, -1 - int(field != PASS), -1):
         child = _after_play(game, at, plays[i]) if i >= 0 else _after_pass(at)
-        child_result = _solve(game, child, memory, limit)
+        child_result = _solve(game, child, table, limit)
         if child_result == WON:
             return WON, plays[i] if i >= 0 else PASS
         if child_result == UNKNOWN:

@@ -116,8 +116,8 @@ class Model(Protocol):
 
 
 @njit(void(uint64[:, ::1], uint64, int64, int64), **KERNEL)
-def _turn(games: Words, rng: Any, rows: int, cols: int) -> None:
-    """Turn games to symmetric positions, at random."""
+def _to_random_symmetry(games: Words, rng: Any, rows: int, cols: int) -> None:
+    """Replace games by random ones of their symmetric positions."""
     n = 8 if rows == cols else 4
     for i in range(games.shape[1]):
         rng, bits = next_random(rng)
@@ -301,7 +301,7 @@ class SearchValueLearner:
         if self.settings.turn:
             rng, bits = next_random(self._rng)
             self._rng = np.uint64(rng)  # kernels return words as integers
-            _turn(games, np.uint64(bits), rows, cols)
+            _to_random_symmetry(games, np.uint64(bits), rows, cols)
         self._afters = np.where(over, np.uint64(0), afters)
         self._lengths = np.where(over, 0, self._lengths + 1)
         self.n_moves += int((~over).sum())

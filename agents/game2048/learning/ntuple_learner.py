@@ -37,9 +37,9 @@ from afterstate.agents.game2048.learning.self_play import (
     GAMES,
     LEARNED,
     MOVES,
+    NEXT_STAGE,
     POOL,
     RNG,
-    TURN,
     PlaySettings,
     Pools,
     self_play,
@@ -150,7 +150,7 @@ class NTupleLearner:
             raise ValueError(f"rule must stay {rule!r}, as in the file, got {shown(settings.rule)}")
         self._settings = self._checked(settings)
         if not settings.carousel:
-            self._state[:, TURN] = 0
+            self._state[:, NEXT_STAGE] = 0
         self._paths = self._new_paths()
 
     def _checked(self, settings: NTupleSettings) -> NTupleSettings:
@@ -335,12 +335,12 @@ class NTupleLearner:
             search_from=int(s.search_from),
             search_depth=int(s.search_depth),
             carousel=bool(s.carousel),
-            turns=self._turns(),
+            carousel_stages=self._carousel_stages(),
             within_stage=bool(s.within_stage),
             jump=float(s.jump),
         )
 
-    def _turns(self) -> int:
+    def _carousel_stages(self) -> int:
         """Return the stages at which carousel shaping begins games, as bits."""
         begins = self.network.stage_begins
         selected = self.settings.carousel_stages or begins
@@ -422,7 +422,7 @@ class NTupleLearner:
             raise ValueError("sums are NaN or infinite")
         check_words(arrays["pool_boards"], *self.network.size)
         n_stages = len(self._pools.counts)
-        if (state[:, TURN] >= n_stages).any() or (arrays["pool_counts"] < 0).any():
+        if (state[:, NEXT_STAGE] >= n_stages).any() or (arrays["pool_counts"] < 0).any():
             raise ValueError("state does not fit the network")
         if (state[:, [GAMES, MOVES, LEARNED, BEST]] >= _MAX_COUNT).any():
             raise ValueError("state has counts beyond any run")

@@ -48,7 +48,7 @@ from afterstate.envs.words import Float32s, Ints, Word, Words, below, next_rando
 POOL = 1000
 """Boards of each stage that carousel shaping keeps."""
 
-RNG, GAMES, MOVES, LEARNED, BEST, TURN = range(6)
+RNG, GAMES, MOVES, LEARNED, BEST, NEXT_STAGE = range(6)
 """A thread's row of a learner's state: its random stream, finished games from the start, moves,
 moves learned from, best score, and the stage at which carousel shaping begins the next game."""
 
@@ -69,7 +69,7 @@ class PlaySettings(NamedTuple):
     search_from: int
     search_depth: int
     carousel: bool
-    turns: int  # the stages at which carousel shaping begins games, as bits
+    carousel_stages: int  # the stages at which carousel shaping begins games, as bits
     within_stage: bool
     jump: float  # probability that a game begins at a position from the log
 
@@ -296,15 +296,15 @@ def _first_board(
     net: Network, settings: PlaySettings, state: Words, me: int, pools: Pools
 ) -> tuple[Word, bool, Word]:
     """Return the first board of the next game, whether it is a start, and the random state."""
-    rng, turn = state[me, RNG], np.int64(state[me, TURN])
+    rng, stage = state[me, RNG], np.int64(state[me, NEXT_STAGE])
     if settings.jump > 0:
         share, rng = _draw(rng)
         if share < settings.jump:
             drawn, rng = _draw_below(pools.log.size, rng)
             return pools.log[drawn], False, rng
-    if turn > 0:
-        drawn, rng = _draw_below(min(pools.counts[turn], POOL), rng)
-        return pools.boards[turn, drawn], False, rng
+    if stage > 0:
+        drawn, rng = _draw_below(min(pools.counts[stage], POOL), rng)
+        return pools.boards[stage, drawn], False, rng
     board, rng = spawn(np.uint64(0), rng, field(net.size[0], net.size[1]))
     board, rng = spawn(board, rng, field(net.size[0], net.size[1]))
     return board, True, rng
@@ -326,14 +326,14 @@ def _store_entries(net: Network, pools: Pools, path: GamePath, n_moves: int, las
 
 
 @kernel
-def _turn_carousel(settings: PlaySettings, state: Words, me: int, pools: Pools) -> None:
+def _advance_carousel(settings: PlaySettings, state: Words, me: int, pools: Pools) -> None:
     """Advance to the next stage at which games begin and which games have entered."""
-    turn = int(np.int64(state[me, TURN]))
+    stage = int(np.int64(state[me, NEXT_STAGE]))
     for _ in range(pools.counts.size):
-        turn = turn + 1 if turn + 1 < pools.counts.size else 0
-        if settings.turns >> turn & 1 and (turn == 0 or pools.counts[turn] > 0):
+        stage = stage + 1 if stage + 1 < pools.counts.size else 0
+        if settings.carousel_stages >> stage & 1 and (stage == 0 or pools.counts[stage] > 0):
             break
-    state[me, TURN] = np.uint64(turn)
+    state[me, NEXT_STAGE] = np.uint64(stage)
 
 
 @kernel
@@ -401,7 +401,7 @@ def _learn_game(
             row[2] = largest_exponent(board, np.uint64(0))
             if settings.carousel:
                 _store_entries(net, pools, path, end, board)
-                _turn_carousel(settings, state, me, pools)
+                _advance_carousel(settings, state, me, pools)
         goes_on = settings.within_stage and end > start and enters_stage(net, path, end - 1)
         selects = settings.good > 0  # then the network learns from the whole game
         good = selects and _is_good(settings, state, me, _score(path, end))

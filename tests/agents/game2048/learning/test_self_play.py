@@ -12,7 +12,7 @@ import pytest
 from afterstate.agents.game2048.learning import play_logs
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
 from afterstate.agents.game2048.learning.run_settings import NTupleSettings
-from afterstate.agents.game2048.learning.self_play import BEST, POOL, TURN, play_forward
+from afterstate.agents.game2048.learning.self_play import BEST, NEXT_STAGE, POOL, play_forward
 from afterstate.agents.game2048.learning.td import new_path
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
@@ -60,7 +60,7 @@ def play_both(learner: NTupleLearner, naive: NaiveLearner, n_moves: int) -> None
     assert learner.rng == naive.state
     assert learner.n_games == naive.n_games
     assert (learner.n_moves, learner.n_learned) == (naive.n_moves, naive.n_learned)
-    assert learner._state[0, [BEST, TURN]].tolist() == [naive.best, naive.turn]
+    assert learner._state[0, [BEST, NEXT_STAGE]].tolist() == [naive.best, naive.turn]
     assert learner._pools.counts.tolist() == naive.n_pooled
     for boards, pool in zip(learner._pools.boards.tolist(), naive.pools, strict=True):
         assert boards[: len(pool)] == [oracle.to_word(board) for board in pool]
@@ -436,7 +436,7 @@ def test_games_begin_in_turn_at_the_start_and_in_each_stage_that_was_reached() -
     learner = NTupleLearner(net, NTupleSettings(carousel=True), seed=1)
     turns = []
     for _ in range(300):
-        turns.append(int(learner._state[0, TURN]))
+        turns.append(int(learner._state[0, NEXT_STAGE]))
         learner.learn(1)
     known = turns[turns.index(2) :]
     assert known[:6] == [2, 0, 1, 2, 0, 1]
@@ -450,7 +450,7 @@ def test_games_begin_at_the_chosen_stages_once_they_were_reached() -> None:
     learner = NTupleLearner(net, NTupleSettings(carousel=True, carousel_stages=(8, 1024)), seed=1)
     turns = []
     for _ in range(100):
-        turns.append(int(learner._state[0, TURN]))
+        turns.append(int(learner._state[0, NEXT_STAGE]))
         learner.learn(1)
     n_first = turns.index(1)
     assert n_first > 0
@@ -477,7 +477,7 @@ def test_a_network_of_named_tuples_learns_as_the_generic_one(order: Any) -> None
 def test_a_learner_that_leaves_the_carousel_begins_games_at_the_start() -> None:
     net = network(ALL_CELLS, (2, 2), stages=[8, 16])
     learner = NTupleLearner(net, NTupleSettings(carousel=True), seed=1)
-    while learner._state[0, TURN] != 1:
+    while learner._state[0, NEXT_STAGE] != 1:
         learner.learn(1)
     learner.settings = NTupleSettings()
     assert len(learner.learn(1).scores) == 1
