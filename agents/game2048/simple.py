@@ -13,11 +13,11 @@ from afterstate.envs.words import Word, Words, below, next_random, seed_word
 
 @njit("uint64(uint64[::1], uint64, uint64[::1], boolean, int8[::1])", cache=True)
 def _choose(
-    boards: Words, rng: Word, moves: Words, by_reward: bool, actions: npt.NDArray[np.int8]
+    boards: Words, rng: Word, move_table: Words, by_reward: bool, actions: npt.NDArray[np.int8]
 ) -> Word:
     """Draw among the legal moves, or among those with the largest reward; return the new `rng`."""
     for i in range(boards.size):
-        afters, rewards = afterstates(boards[i], moves)
+        afters, rewards = afterstates(boards[i], move_table)
         best, n_best = -1, 0
         for action in range(4):
             value = rewards[action] if by_reward else 0

@@ -72,7 +72,7 @@ def play_log(players: Sequence[Player], n_games: int, seed: int = 0, epsilon: fl
     """
     log = new_log(np.empty(n_games, GAME))
     rng = np.random.default_rng(seed)
-    seated = [_EpsilonGreedy(player, epsilon, rng) for player in players]
+    seated = [_WithRandomMoves(player, epsilon, rng) for player in players]
     for begin in range(0, n_games, GAMES_PER_CYCLE):
         match_seed, n = int(rng.integers(2**63)), min(GAMES_PER_CYCLE, n_games - begin)
         for i, match in enumerate(play_match(seated, n, match_seed), begin):
@@ -83,7 +83,7 @@ def play_log(players: Sequence[Player], n_games: int, seed: int = 0, epsilon: fl
     return log
 
 
-class _EpsilonGreedy:
+class _WithRandomMoves:
     """A player that makes a random play with probability epsilon.
 
     Args:

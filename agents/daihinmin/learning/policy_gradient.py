@@ -76,9 +76,9 @@ def add_gradient(
         return
     total = 0.0
     for i in range(n):
-        total += workspace.scores[i]
+        total += workspace.masses[i]
     for i in range(n):
-        share = factor * ((1.0 if i == chosen else 0.0) - workspace.scores[i] / total)
+        share = factor * ((1.0 if i == chosen else 0.0) - workspace.masses[i] / total)
         for j in range(workspace.sizes[i]):
             gradient[workspace.features[i, j]] += share
 
@@ -199,8 +199,8 @@ def add_choices(
         weigh(n, weights, 1.0, workspace)
         mass = 0.0
         for i in range(n):
-            mass += workspace.scores[i]
-        likelihood += np.log(max(workspace.scores[chosen] / mass, 1e-300))
+            mass += workspace.masses[i]
+        likelihood += np.log(max(workspace.masses[chosen] / mass, 1e-300))
         add_gradient(workspace, n, chosen, 1.0, total)
     return likelihood
 

@@ -143,14 +143,14 @@ def log_likelihoods(
         n = 0
         if player != viewer:
             n = weigh_options(past, policy, parameters.temperature, workspace)
-        total, score = 0.0, 0.0
+        total, mass = 0.0, 0.0
         for j in range(n):
-            total += workspace.scores[j]
+            total += workspace.masses[j]
             if CARDS[workspace.options[j]] == CARDS[played]:
-                score = workspace.scores[j]
+                mass = workspace.masses[j]
         if n > 1:  # a single option has likelihood 1
             noise = parameters.noise
-            out[0, player] += math.log((1 - noise) * score / total + noise / n)
+            out[0, player] += math.log((1 - noise) * mass / total + noise / n)
             if parameters.detect_sample_clients:
                 agrees = 1.0 if CARDS[legal_sample_play(past)] == CARDS[played] else 0.0
                 out[1, player] += math.log((1 - noise) * agrees + noise / n)

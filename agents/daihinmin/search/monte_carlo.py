@@ -182,10 +182,10 @@ def choose_gifts(view: Game, most: int, policy: Scores, workspace: Workspace, ar
     for i in range(min(n, most)):
         best = 0
         for j in range(n):
-            if workspace.scores[j] > workspace.scores[best]:
+            if workspace.masses[j] > workspace.masses[best]:
                 best = j
         arms.actions[i] = np.uint64(workspace.options[best])
-        workspace.scores[best] = -1.0
+        workspace.masses[best] = -1.0
     return min(n, most)
 
 
@@ -395,7 +395,7 @@ class MonteCarloAgent(CheckedPlayer):
         workspace = self._deals.workspace
         weigh = weigh_gifts if view["to_give"] > 0 else weigh_options
         n = weigh(view, self._weights, 1.0, workspace)
-        return int(workspace.options[np.argmax(workspace.scores[:n])])
+        return int(workspace.options[np.argmax(workspace.masses[:n])])
 
     def opponents(self) -> list[str]:
         """Return the model of each player in the last search: "policy" or "sample"."""

@@ -50,7 +50,7 @@ class Workspace(NamedTuple):
     beaters: Numbers
     features: Features
     sizes: Numbers
-    scores: Scores
+    masses: Scores  # of probability, not normalized: see `weigh`
 
 
 WorkspaceType = types.NamedTuple(
@@ -73,10 +73,10 @@ def weigh(n: int, weights: Scores, temperature: float, workspace: Workspace) -> 
         score = 0.0
         for j in range(workspace.sizes[i]):
             score += weights[workspace.features[i, j]]
-        workspace.scores[i] = score / temperature
+        workspace.masses[i] = score / temperature
         best = max(best, score / temperature)
     for i in range(n):
-        workspace.scores[i] = math.exp(workspace.scores[i] - best)
+        workspace.masses[i] = math.exp(workspace.masses[i] - best)
 
 
 @njit(int64(GameType, float64[::1], float64, WorkspaceType), cache=True)
@@ -87,14 +87,14 @@ def weigh_options(game: Game, weights: Scores, temperature: float, workspace: Wo
         game: a view or a whole game.
         weights: all weights of a policy, row after row.
         temperature: divides the scores.
-        workspace: gets `options`, their `features` and `sizes`, and in `scores` numbers
+        workspace: gets `options`, their `features` and `sizes`, and in `masses` numbers
             proportional to the probabilities, the largest 1. A single option gets no features.
 
     Returns:
         The number of options.
     """
     n = list_options(game, workspace.options)
-    workspace.scores[0] = 1.0
+    workspace.masses[0] = 1.0
     workspace.sizes[0] = 0
     if n == 1:
         return n
@@ -110,10 +110,10 @@ def draw_option(game: Game, n: int, workspace: Workspace) -> int:
         return 0
     total = 0.0
     for i in range(n):
-        total += workspace.scores[i]
+        total += workspace.masses[i]
     point = draw(game, 1 << 32) / (1 << 32) * total
     for i in range(n - 1):
-        point -= workspace.scores[i]
+        point -= workspace.masses[i]
         if point < 0:
             return i
     return n - 1
@@ -247,7 +247,7 @@ class PolicyAgent(CheckedPlayer):
 
     def _draw(self, n: int) -> int:
         """Return one of `n` weighed options, drawn by their probabilities."""
-        cumulative = self._workspace.scores[:n].cumsum()
+        cumulative = self._workspace.masses[:n].cumsum()
         point = self._generator.random() * cumulative[-1]
         index = int(np.searchsorted(cumulative, point, side="right"))
         return int(self._workspace.options[min(index, n - 1)])

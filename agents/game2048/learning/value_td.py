@@ -162,7 +162,7 @@ class ValueLearner:
         self._chance = torch.Generator(self._device).manual_seed(self._seed % 2**63)
         self._log = log
         self._rng = np.random.default_rng(self._seed)
-        self._moves = CudaGraphed(afterstates)
+        self._afterstates = CudaGraphed(afterstates)
         self._spawn, self._spawn_and_turn = CudaGraphed(spawn), CudaGraphed(_spawn_and_turn)
         self._history = None
         if settings.restart is not None:
@@ -229,7 +229,7 @@ class ValueLearner:
 
         Rewards and values are 0 where a game is over.
         """
-        afters, rewards = self._moves(boards)
+        afters, rewards = self._afterstates(boards)
         legal = afters != boards[:, None]
         best, actions = self._values(afters, rewards, legal).max(1)
         over, at = ~legal.any(1), actions[:, None]

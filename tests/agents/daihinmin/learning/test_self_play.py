@@ -260,7 +260,7 @@ def test_at_temperature_0_the_policy_plays_its_best_option() -> None:
     for _, k, game, move in replayed(log):
         if k >= 0:
             options = weigh_options(view(game, int(game["turn"])), weights, 1.0, workspace)
-            scores = dict(zip(workspace.options[:options].tolist(), workspace.scores, strict=False))
+            scores = dict(zip(workspace.options[:options].tolist(), workspace.masses, strict=False))
             assert scores[move] == max(scores.values())
             n += options > 1
     assert n > 100

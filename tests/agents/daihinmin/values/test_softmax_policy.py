@@ -278,7 +278,7 @@ def test_probabilities_follow_the_scores_and_the_temperature() -> None:
             n = weigh_options(seen, weights, temperature, workspace)
             scores = [weights[workspace.features[i, : workspace.sizes[i]]].sum() for i in range(n)]
             expected = np.exp((np.array(scores) - max(scores)) / temperature)
-            np.testing.assert_allclose(workspace.scores[:n], expected)
+            np.testing.assert_allclose(workspace.masses[:n], expected)
 
 
 def test_the_pretrained_policy_beats_the_sample_client() -> None:
