@@ -53,7 +53,7 @@ def check_described(path: str | Path, metadata: Mapping[str, Any], net: nn.Modul
         raise ValueError(f"{path} must hold the network {shown(own)}, got {shown(given)}")
 
 
-def save(net: nn.Module, path: str | Path, /, bits: int = 32, **facts: Any) -> None:
+def save(net: nn.Module, path: str | Path, /, bits: int = 32, **metadata: Any) -> None:
     """Write a network to a safetensors file.
 
     Args:
@@ -61,7 +61,7 @@ def save(net: nn.Module, path: str | Path, /, bits: int = 32, **facts: Any) -> N
         path: the file.
         bits: number of bits of a weight in the file: 32, or 16 (float16), which halves the file
             and hardly changes the play; a network that is read has 32 again.
-        **facts: further metadata, fit for JSON.
+        **metadata: further metadata, fit for JSON.
 
     Raises:
         OSError: it cannot be written; an older file is kept.
@@ -69,13 +69,13 @@ def save(net: nn.Module, path: str | Path, /, bits: int = 32, **facts: Any) -> N
     """
     if bits not in _DTYPES:
         raise ValueError(f"bits must be one of {listed(_DTYPES)}, got {shown(bits)}")
-    about, dtype = {**describe(net), **facts}, _DTYPES[bits]
+    metadata, dtype = {**describe(net), **metadata}, _DTYPES[bits]
     weights = {name: t.detach().cpu().contiguous() for name, t in net.state_dict().items()}
     tensors = {name: t.to(dtype) if t.is_floating_point() else t for name, t in weights.items()}
     if bits == 16 and not all_finite(tensors):
         most = torch.finfo(dtype).max
         raise ValueError(f"bits=16 holds weights up to {most:,.0f}, got larger ones, NaN or inf")
-    write(path, tensors, afterstate=json.dumps(about))
+    write(path, tensors, afterstate=json.dumps(metadata))
 
 
 def write(path: str | Path, tensors: Mapping[str, Tensor], /, **header: str) -> None:
@@ -109,23 +109,23 @@ def all_finite(tensors: Mapping[str, Tensor]) -> bool:
 
 
 def metadata(path: str | Path) -> dict[str, Any]:
-    """Return the metadata of a network's file: `network`, `settings` and the facts of `save`.
+    """Return the metadata of a network's file: `network`, `settings` and the others of `save`.
 
     Raises:
         OSError: it cannot be read.
         ValueError: another program's file, or a damaged one.
     """
     try:
-        about: dict[str, Any] = json_files.parse(header(path)["afterstate"])
+        entries: dict[str, Any] = json_files.parse(header(path)["afterstate"])
     except (KeyError, ValueError) as error:
         raise ValueError(f"{path} is not a network of afterstate, or it is damaged") from error
     types = {"network": str, "settings": dict}
-    names = isinstance(about, dict) and all(
-        isinstance(about.get(name), kind) for name, kind in types.items()
+    names = isinstance(entries, dict) and all(
+        isinstance(entries.get(name), kind) for name, kind in types.items()
     )
     if not names:
         raise ValueError(f"{path} does not name its network and settings")
-    return about
+    return entries
 
 
 def header(path: str | Path) -> dict[str, str]:
@@ -195,15 +195,16 @@ def load(path: str | Path, network: Callable[..., nn.Module], device: str = "cpu
     """
     check_device(device)
     refuse_checkpoint(path)
-    about, weights = metadata(path), tensors(path)
+    described, weights = metadata(path), tensors(path)
+    name, settings = described["network"], described["settings"]
     try:
         with torch.device("meta"):  # allocates nothing, whatever the file asks for
-            expected = network(about["network"], **about["settings"]).state_dict()
+            expected = network(name, **settings).state_dict()
         if {n: t.shape for n, t in expected.items()} != {n: t.shape for n, t in weights.items()}:
             raise ValueError("its weights have the shapes of another network")
         if any(t.dtype not in (expected[n].dtype, torch.float16) for n, t in weights.items()):
             raise ValueError("its weights have another type")
-        net = network(about["network"], **about["settings"])
+        net = network(name, **settings)
         net.load_state_dict(weights)
     except _DAMAGE as error:
         raise ValueError(f"{path} does not hold the network that it names: {error}") from error

@@ -83,7 +83,7 @@ class NetModel:
 
 
 def new(
-    values: Any,
+    settings: Any,
     start: str | None,
     fitting: FittingSettings,
     value_scale: float | None,
@@ -93,7 +93,7 @@ def new(
     """Return a new model.
 
     Args:
-        values: name and settings of a new network; not used with `start`.
+        settings: name and settings of a new network; not used with `start`.
         start: file of a network to start from; its value scale is the default.
         fitting: settings of learning.
         value_scale: points per 1 of the network's output; by default 1,000 for a new network.
@@ -108,5 +108,5 @@ def new(
     if start is not None:
         return NetModel(load(start, device), fitting, value_scale or scale_of(start))
     with nets.seeded(seed):
-        net = network(**values).to(device)
+        net = network(**settings).to(device)
     return NetModel(net, fitting, value_scale or 1_000.0)
