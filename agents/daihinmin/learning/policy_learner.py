@@ -4,9 +4,8 @@
     afterstate train daihinmin-policy --out RUN --player heuristic
     afterstate train daihinmin-policy --out RUN --player net.safetensors
 
-*Self-play* raises the expected value of the finishing place by the policy gradient (REINFORCE,
-Williams 1992). Each deal is played several times, and a player's result is compared with its mean
-result with the same cards, so that the luck of the deal has no influence.
+*Self-play* raises the expected value of the finishing place by the policy gradient: see
+`policy_gradient.py`.
 
 *Supervised* learning raises the log likelihood of a player's choices in games of five such players.
 Both ascend by Adam (Kingma and Ba 2015), with a rate that falls to a tenth.
@@ -237,8 +236,10 @@ class PolicyTraining:
             "games": float(run.games),
             "player": run.player,
             "epochs": run.epochs,
+            "start": run.start,
+            "rate": float(run.rate),
+            "seed": run.seed,
         }
-        values |= {"start": run.start, "rate": float(run.rate), "seed": run.seed}
         self._settings = {name: str(value) for name, value in values.items()}
         if (path := self.out / "ascent.npz").exists():
             self.ascent = _ascent(path, self._read(path))
@@ -387,9 +388,12 @@ def _choices(path: Path, arrays: files.Arrays) -> Choices:
     """
     n_options, n_decisions = (len(np.atleast_1d(arrays.get(k, 0))) for k in ("sizes", "chosen"))
     numbers = np.dtype(np.int64)
-    layouts: _Layouts = {"sizes": (numbers, (n_options,)), "chosen": (numbers, (n_decisions,))}
-    layouts |= {"first": (numbers, (n_decisions + 1,))}
-    layouts |= {"features": (np.dtype(np.int16), (n_options, MOST))}
+    layouts: _Layouts = {
+        "sizes": (numbers, (n_options,)),
+        "chosen": (numbers, (n_decisions,)),
+        "first": (numbers, (n_decisions + 1,)),
+        "features": (np.dtype(np.int16), (n_options, MOST)),
+    }
     _check_layouts(path, arrays, layouts)
     choices = Choices(**arrays)
     if not _in_range(choices):

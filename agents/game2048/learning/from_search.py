@@ -326,9 +326,14 @@ class SearchValueLearner:
             return
         self._check(self.model.estimate(self._afters))
         state = {"games": self._games.T, "afters": self._afters, "lengths": self._lengths}
-        metadata: dict[str, Any] = {"n_moves": self.n_moves, "n_games": self.n_games}
-        metadata |= {"seconds": round(self.seconds, 1), "rng": int(self._rng)}
-        metadata |= {"search": asdict(self.search), "learner": asdict(self.settings)}
+        metadata: dict[str, Any] = {
+            "n_moves": self.n_moves,
+            "n_games": self.n_games,
+            "seconds": round(self.seconds, 1),
+            "rng": int(self._rng),
+            "search": asdict(self.search),
+            "learner": asdict(self.settings),
+        }
         try:
             self.model.save(Path(path), state, metadata)
         except ValueError:  # a weight is NaN or inf

@@ -360,8 +360,12 @@ class NTupleLearner:
         self._check_weights()
         header, arrays = pack_network(self.network)
         header["learner"] = {"settings": asdict(self.settings), "seconds": self.seconds}
-        arrays |= {"sums": self.sums, "state": self._state}
-        arrays |= {"pool_boards": self._pools.boards, "pool_counts": self._pools.counts}
+        arrays |= {
+            "sums": self.sums,
+            "state": self._state,
+            "pool_boards": self._pools.boards,
+            "pool_counts": self._pools.counts,
+        }
         files.write(path, "ntuple", header, arrays, level=0)
 
     def _check_weights(self) -> None:
@@ -413,8 +417,12 @@ class NTupleLearner:
             ValueError: one does not fit the network or the settings.
         """
         state = arrays["state"]
-        own: files.Arrays = {"sums": self.sums, "state": self._state[:1].repeat(len(state), 0)}
-        own |= {"pool_boards": self._pools.boards, "pool_counts": self._pools.counts}
+        own: files.Arrays = {
+            "sums": self.sums,
+            "state": self._state[:1].repeat(len(state), 0),
+            "pool_boards": self._pools.boards,
+            "pool_counts": self._pools.counts,
+        }
         for name, array in own.items():
             if arrays[name].shape != array.shape or arrays[name].dtype != array.dtype:
                 raise ValueError(f"{name} does not fit the network and the settings")

@@ -161,9 +161,13 @@ class PolicyLearner:
         Raises:
             OSError: a file cannot be written.
         """
-        metadata: dict[str, Any] = {"n_moves": self.n_moves, "seconds": round(self.seconds, 1)}
-        metadata |= {"learner": asdict(self.settings), "seed": self._seed}
-        metadata |= {"log": self._log_fingerprint()}
+        metadata: dict[str, Any] = {
+            "n_moves": self.n_moves,
+            "seconds": round(self.seconds, 1),
+            "learner": asdict(self.settings),
+            "seed": self._seed,
+            "log": self._log_fingerprint(),
+        }
         if self._log_metadata is not None:
             metadata["log_about"] = self._log_metadata
         self.fitter.save(path, {}, **metadata)

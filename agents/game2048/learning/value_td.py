@@ -340,10 +340,15 @@ class ValueLearner:
         Raises:
             OSError: a file cannot be written.
         """
-        metadata: dict[str, Any] = {"n_moves": self.n_moves, "n_games": self.n_games}
-        metadata |= {"seconds": round(self.seconds, 1), "value_scale": self.settings.value_scale}
-        metadata |= {"learner": asdict(self.settings), "device": self._device.type}
-        metadata |= {"seed": self._seed}
+        metadata: dict[str, Any] = {
+            "n_moves": self.n_moves,
+            "n_games": self.n_games,
+            "seconds": round(self.seconds, 1),
+            "value_scale": self.settings.value_scale,
+            "learner": asdict(self.settings),
+            "device": self._device.type,
+            "seed": self._seed,
+        }
         others = {**self._games._asdict(), "chance": self._chance.get_state()}
         for name, steps in zip(_Step._fields, zip(*self._segment, strict=True), strict=False):
             others[f"segment/{name}"] = torch.stack(steps)

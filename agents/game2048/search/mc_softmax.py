@@ -103,12 +103,12 @@ class SearchResult(NamedTuple):
 class MCSoftmaxAgent(Agent):
     """Plays the best move of a Monte-Carlo Softmax search.
 
+    Several threads may search with one player, each in its own trees.
+
     Args:
         network: the value function: an N-tuple network, with which the whole search is compiled, or
             any object with `estimate`, which gets the afterstates of a batch of boards.
         settings: settings of the search.
-
-    Several threads may search with one player, each in its own trees.
     """
 
     def __init__(
