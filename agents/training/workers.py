@@ -82,6 +82,7 @@ class Workers(NamedTuple):
             yield from self._made(calls, is_ordered=False)
 
     def _made(self, calls: Iterable[Call], is_ordered: bool) -> Iterator[Any]:
+        """Return the results of calls in their order, or as they end."""
         if self.backend == "ray":
             return _on_ray(iter(calls), self, is_ordered)
         return _here(calls, self.jobs or 1, is_ordered)

@@ -141,6 +141,7 @@ class _Block(nn.Module):
         self.second = _along_columns(channels, channels)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Return the outputs `[n, channels, columns]` of the block, of the shape of its inputs."""
         return torch.relu(x + self.second(torch.relu(self.first(x))))
 
 

@@ -134,6 +134,7 @@ class Experiment:
         }
 
     def _runs(self) -> dict[str, RankRun]:
+        """Return the settings of the runs of one seed by name."""
         if self.has_one_run:
             return {"all": from_dict(self.run, RankRun)}
         return {
