@@ -154,7 +154,8 @@ class SearchValueLearner:
         self.settings = given_or_default(settings, SearchValueSettings)
         self.search = given_or_default(search, MCSoftmaxSettings, "search")
         if self.search.reuse:
-            raise ValueError("reuse must be false: reused trees have values from before the update")
+            wanted = "reuse must be false: reused trees have values from before the update"
+            raise ValueError(f"{wanted}, got true")
         self.n_moves = self.n_games = 0
         self.seconds = 0.0
         self.latest: dict[str, float] = {}

@@ -159,7 +159,7 @@ class NTupleLearner:
             raise ValueError(f"settings must be NTupleSettings, got {shown(settings)}")
         for name in ("carousel", "within_stage"):
             if getattr(settings, name) and not self.network.stage_tiles:
-                raise ValueError(f"{name} needs a network with more than one stage")
+                raise ValueError(f"{name} must be false for a network of one stage, got true")
         begins = self.network.stage_begins
         if not {*settings.carousel_stages} <= {*begins}:
             got = [*settings.carousel_stages]
@@ -279,7 +279,9 @@ class NTupleLearner:
                 "start must have the same rule and network, but for its stages and further tuples"
             )
         if mine["promote"] or mine["fixed_point"]:
-            raise ValueError("start needs weights that are neither promoted nor fixed-point")
+            got = f"promote={mine['promote']} and fixed_point={mine['fixed_point']}"
+            wanted = "start must have weights that are neither promoted nor fixed-point"
+            raise ValueError(f"{wanted}, got {got}")
         begins = self.network.stage_begins
         taken = [
             (stage, tiles)

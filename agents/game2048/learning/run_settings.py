@@ -468,13 +468,14 @@ class SearchValueSettings:
 
     def __post_init__(self) -> None:
         if self.reward_twice and (self.learn, self.root) != ("root", "searched"):
-            raise ValueError("reward_twice is for learning the searched value of the root")
+            wanted = "reward_twice must be false unless learn='root' and root='searched'"
+            raise ValueError(f"{wanted}, got learn={self.learn!r} and root={self.root!r}")
         special = (("paths", "paths", 1), ("visits", "nodes", 1), ("root", "root", "searched"))
         for name, learn, default in special:
             if self.learn != learn and getattr(self, name) != default:
                 raise ValueError(f"{name} is for learn={learn!r}, got learn={self.learn!r}")
         if self.clip is not None and self.learn == "nothing":
-            raise ValueError("clip must be null with learn='nothing'")
+            raise ValueError(f"clip must be none with learn='nothing', got {self.clip}")
 
 
 @settings
@@ -500,8 +501,10 @@ class SearchFitting(FittingSettings):
         """Raise ValueError if a setting of neural networks differs from its default."""
         default = SearchFitting(rule=self.rule, rate=self.rate)
         for each in fields(self):
-            if getattr(self, each.name) != getattr(default, each.name):
-                raise ValueError(f"{each.name} is for neural networks")
+            value = getattr(self, each.name)
+            if value != getattr(default, each.name):
+                wanted = f"{each.name} must not be given without a neural network"
+                raise ValueError(f"{wanted}, got {shown(value)}")
 
 
 @settings
@@ -539,11 +542,11 @@ class SearchValueRun:
             check_names("network", self.network, [each.name for each in fields(NetworkSettings)])
             raise ValueError(f"network must have tuples or a name, got {shown(self.network)}")
         if self.start is not None and self.network != NetworkSettings():
-            raise ValueError("start and network cannot be given together")
+            raise ValueError(f"network must not be given with start, got {shown(self.network)}")
         if not self.is_neural:
             self.fitting.check_tables()
         elif self.fitting.rule is not None:
-            raise ValueError("rule is for N-tuple networks")
+            raise ValueError(f"rule must be none for neural networks, got {self.fitting.rule!r}")
 
     @property
     def is_neural(self) -> bool:

@@ -176,9 +176,10 @@ class PolicyNetAgent(Agent):
         device: str | None = None,
         algorithm: str | None = None,
     ) -> None:
-        given = [each for each in (network, layers, algorithm) if each is not None]
+        sources = {"network": network, "layers": layers, "algorithm": algorithm}
+        given = [name for name, value in sources.items() if value is not None]
         if len(given) > 1:
-            raise ValueError("give only one of network, layers and algorithm")
+            raise ValueError(f"only one of {listed(sources)} must be given, got {listed(given)}")
         check_one_of((None, *PRETRAINED), layers=layers)
         check_one_of((None, *BASELINES), algorithm=algorithm)
         pretrained = PRETRAINED[layers or 5] if algorithm is None else BASELINES[algorithm]
