@@ -71,7 +71,7 @@ def expected_and_scored(
         search_from=0,
         search_depth=depth,
         carousel=False,
-        turns=0,
+        carousel_stages=0,
         within_stage=False,
         jump=0.0,
     )

@@ -17,7 +17,7 @@ import json
 import shlex
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from afterstate import agents
@@ -69,7 +69,10 @@ def _prune(words: Sequence[str]) -> None:
     pruning.prune(parse(PruneOptions, "afterstate prune", words))
 
 
-PROGRAMS = {"train": training.main, "prune": _prune}
+PROGRAMS: dict[str, Callable[[Sequence[str]], object]] = {
+    "train": training.main,
+    "prune": _prune,
+}
 """The programs of the commands that make the network."""
 
 

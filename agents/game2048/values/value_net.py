@@ -218,10 +218,10 @@ class ValueNetAgent(Agent):
         network = PRETRAINED if network is None else network
         if value_scale is None:
             value_scale = scale_of(network) if isinstance(network, (str, Path)) else 1.0
-        self.depth = checked("depth", depth, Depth)
-        self.value_scale = checked("value_scale", value_scale, Positive)
-        self._bf16 = checked("bf16", bf16, bool)
-        self._symmetric = checked("symmetric", symmetric, bool)
+        self.depth: int = checked("depth", depth, Depth)
+        self.value_scale: float = checked("value_scale", value_scale, Positive)
+        self._bf16: bool = checked("bf16", bf16, bool)
+        self._symmetric: bool = checked("symmetric", symmetric, bool)
         self.network = nets.load_or_move(network, load, device)
 
     def evaluate(self, boards: Any) -> npt.NDArray[np.float64]:
