@@ -67,20 +67,44 @@ def play(
     rows, cols = own = size_of_player(player, (4, 4) if size is None else size)
     if size is not None and size_of(size) != own:
         raise ValueError(f"size must be the player's, {own}, got {shown(size)}")
-    seeds = _seed_words(n_games, seed)
-    move_table = table(rows, cols)
+    seeds = _seed_words(n_games, seed)  # checks the number of games, too
     games = new_games(n_games)
     games[RNG] = seeds
     batch.start_all(games, np.ones(n_games, np.bool_), START_TILES, rows, cols)
     n_moves = np.zeros(n_games, np.int64)
     finish = getattr(player, "finish", None) if watch is None else None
     if finish is not None:
-        for i in range(n_games):
-            game = games[:, i : i + 1].copy()
-            n_moves[i] = _moves(finish(game))
-            games[:, i : i + 1] = game
-            if report is not None:
-                report(i + 1, int(n_moves.sum()))
+        _finish_each(finish, games, n_moves, report)
+    _play_steps(player, games, n_moves, own, report, watch)
+    return Games(games[SCORE].astype(np.int64), n_moves, batch.max_tiles(games))
+
+
+def _finish_each(
+    finish: Callable[[Words], Any],
+    games: Words,
+    n_moves: Ints,
+    report: Callable[[int, int], Any] | None,
+) -> None:
+    """Play each game by itself, as far as the player's `finish` can."""
+    for i in range(n_moves.size):
+        game = games[:, i : i + 1].copy()
+        n_moves[i] = _moves(finish(game))
+        games[:, i : i + 1] = game
+        if report is not None:
+            report(i + 1, int(n_moves.sum()))
+
+
+def _play_steps(
+    player: Player,
+    games: Words,
+    n_moves: Ints,
+    size: tuple[int, int],
+    report: Callable[[int, int], Any] | None,
+    watch: Callable[[Ints, Words, Ints], Any] | None,
+) -> None:
+    """Play unfinished games to their ends, a move in each at a time."""
+    rows, cols = size
+    move_table = table(rows, cols)
     running = np.flatnonzero(batch.masks(games).any(axis=1))
     while running.size:
         part = np.take(games, running, axis=1)
@@ -94,8 +118,7 @@ def play(
         n_moves[running] += 1
         running = running[batch.masks(part).any(axis=1)]
         if report is not None:
-            report(n_games - running.size, int(n_moves.sum()))
-    return Games(games[SCORE].astype(np.int64), n_moves, batch.max_tiles(games))
+            report(n_moves.size - running.size, int(n_moves.sum()))
 
 
 def _seed_words(n_games: int, seed: int | Sequence[int]) -> list[int]:

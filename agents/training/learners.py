@@ -146,19 +146,23 @@ def _resume_hint(settings: RunSettings, options: Options) -> str:
     return f"nothing was saved in {options.out} yet: start again without --resume"
 
 
-def _advance(trainee: Trainee, settings: RunSettings, options: Options, folder: RunFolder) -> None:
-    """Advance a trainee to the end of its run, with a progress bar."""
-    from tqdm import tqdm
-
-    seconds = None if options.hours is None else 3600 * options.hours
+def _limits(trainee: Trainee, settings: RunSettings, options: Options, folder: RunFolder) -> Limits:
+    """Return when a run ends, and when it is saved and evaluated."""
     key, evaluation = settings.row_key, settings.evaluation_key
-    limits = Limits(
+    return Limits(
         end=options.amount,
-        seconds=seconds,
+        seconds=None if options.hours is None else 3600 * options.hours,
         save_every=0.0 if trainee.saves_each_chunk else 60 * options.save_minutes,
         evaluate_every=options.evaluate_every,
         evaluated=max((row[key] for row in folder.rows() if evaluation in row), default=0),
     )
+
+
+def _advance(trainee: Trainee, settings: RunSettings, options: Options, folder: RunFolder) -> None:
+    """Advance a trainee to the end of its run, with a progress bar."""
+    from tqdm import tqdm
+
+    limits = _limits(trainee, settings, options, folder)
     start_time, before, total = time.monotonic(), trainee.amount, limits.end_of(trainee)
     if total is not None and before >= total:
         text = f"{options.out} has {before:,} {trainee.amount_unit}: {total:,} are reached already"
@@ -167,8 +171,8 @@ def _advance(trainee: Trainee, settings: RunSettings, options: Options, folder: 
     def report() -> None:
         folder.check()
         bar.total = limits.end_of(trainee)
-        if seconds is not None:  # the total is the expected amount at the end of the time
-            share = (time.monotonic() - start_time) / seconds
+        if limits.seconds is not None:  # the total is the expected amount at the end of the time
+            share = (time.monotonic() - start_time) / limits.seconds
             expected = before + (trainee.amount - before) / max(share, 1e-9)
             bar.total = min(expected, bar.total or expected)
         bar.update(trainee.amount - bar.n)

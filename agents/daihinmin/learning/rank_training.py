@@ -24,7 +24,7 @@ import contextlib
 import math
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -129,9 +129,29 @@ def generate(
         device: device of the networks.
         report: called with the number of games of each table when they are over.
     """
-    rng = np.random.default_rng(seed)
     names = run.teacher or [str(path) for path in pool[-run.pool :]]
-    parts: list[tuple[Any, ...]] = []
+    parts = list(_seatings(run, names, np.random.default_rng(seed)))
+    begin = 0
+    whole = new_log(np.empty(run.games, GAME))  # joining the parts would take their memory twice
+    for log in workers.results(partial(_in_one_thread, run, *part, device) for part in parts):
+        for column, part in zip(whole, log, strict=True):
+            column[begin : begin + len(part)] = part
+        begin += len(log.games)
+        if report is not None:
+            report(len(log.games))
+    return whole
+
+
+def _seatings(
+    run: RankRun, names: Sequence[str], rng: np.random.Generator
+) -> Iterator[tuple[list[str], int, int, int]]:
+    """Yield the players of each table, the students among them, its number of games and its seed.
+
+    Args:
+        run: settings.
+        names: names or files of the players, but for guests.
+        rng: draws players and seeds.
+    """
     for begin in range(0, run.games, run.table):
         players = [names[i] for i in rng.integers(len(names), size=N_PLAYERS)]
         students = ALL
@@ -140,16 +160,7 @@ def generate(
                 players[seat] = run.guests[rng.integers(len(run.guests))]
                 students &= ~(1 << seat)
         n_games = min(run.table, run.games - begin)
-        parts.append((run, players, students, n_games, int(rng.integers(2**62)), device))
-    begin = 0
-    whole = new_log(np.empty(run.games, GAME))  # joining the parts would take their memory twice
-    for log in workers.results(partial(_in_one_thread, *part) for part in parts):
-        for column, part in zip(whole, log, strict=True):
-            column[begin : begin + len(part)] = part
-        begin += len(log.games)
-        if report is not None:
-            report(len(log.games))
-    return whole
+        yield players, students, n_games, int(rng.integers(2**62))
 
 
 def _in_one_thread(
