@@ -507,7 +507,7 @@ def check_tile(name: str, tile: Any, most: int = 1 << MAX_EXPONENT) -> int:
     Raises:
         ValueError: it is not a tile from 4 to the largest that is allowed.
     """
-    number = whole(tile) or 0
+    number = as_int(tile) or 0
     if not 4 <= number <= most or number & (number - 1):
         raise ValueError(f"{name} must be a tile from 4 to {most}, got {shown(tile)}")
     return number

@@ -455,7 +455,7 @@ def n_weights(
 def _set_start_value(net: Network, value: float, since: int) -> None:
     """Set the weights so that boards of all stages from some tiles on have this value."""
     begins = net.stage_begins
-    if whole(since) not in begins:
+    if as_int(since) not in begins:
         raise ValueError(f"start_value_from must be one of {begins}, got {shown(since)}")
     number = float(value) if isinstance(value, (float, np.floating)) else as_int(value)
     if number is None:
