@@ -43,22 +43,22 @@ def latest(path: Path, entries: Iterable[Row]) -> list[Row]:
 
 
 def mean_text(row: Row) -> str:
-    """Return the mean of scores or regrets with its 95% interval, as text."""
+    """Return the mean of scores or regrets with half of its 95% interval, as text."""
     if "regret" in row:
         return f"{row['regret']:,.1f} ± {row['interval']:,.1f}"
     return str(score(row))
 
 
 def mean_regret(regrets: npt.NDArray[np.float64]) -> Row:
-    """Return the mean of regrets with its 95% interval over positions (normal), for a row."""
+    """Return the mean of regrets with half of its 95% interval over positions, for a row."""
     return {
         "regret": round(float(regrets.mean()), 2),
         "interval": round(half_interval(regrets), 2),
     }
 
 
-def interval(row: Row) -> float:
-    """Return Student's 95% interval of a mean score; rows have the normal distribution's."""
+def half_interval_of(row: Row) -> float:
+    """Return half of Student's 95% interval of a row's mean score; rows have that of the normal."""
     n_games = row["n_games"]
     return (
         float(row["interval"]) * float(t.ppf(0.975, n_games - 1)) / 1.96
@@ -68,8 +68,8 @@ def interval(row: Row) -> float:
 
 
 def score(row: Row) -> Estimate:
-    """Return the mean score of a row with its interval."""
-    return Estimate(row["mean"], interval(row))
+    """Return the mean score of a row with half of its interval."""
+    return Estimate(row["mean"], half_interval_of(row))
 
 
 def cost(row: Row) -> str:

@@ -333,13 +333,13 @@ class Estimate(NamedTuple):
     """A mean with half of its 95% interval, nan if it is unknown."""
 
     mean: float
-    interval: float
+    half_interval: float
     runs: int = 1
-    """Number of runs that the interval is over; with 1 it is that of one run's games."""
+    """Number of runs that the interval is over; with 1 it is over the games of one run."""
 
     def __str__(self) -> str:
-        spread = "" if math.isnan(self.interval) else f" ± {self.interval:,.0f}"
-        return f"{self.mean:,.0f}{spread}"
+        half = "" if math.isnan(self.half_interval) else f" ± {self.half_interval:,.0f}"
+        return f"{self.mean:,.0f}{half}"
 
 
 def over_runs(runs: Sequence[Estimate]) -> Estimate:
@@ -350,8 +350,8 @@ def over_runs(runs: Sequence[Estimate]) -> Estimate:
     if len(runs) == 1:
         return runs[0]
     means = [each.mean for each in runs]
-    half_width = t.ppf(0.975, len(runs) - 1) * sem(means)
-    return Estimate(float(np.mean(means)), float(half_width), len(runs))
+    half_interval = t.ppf(0.975, len(runs) - 1) * sem(means)
+    return Estimate(float(np.mean(means)), float(half_interval), len(runs))
 
 
 def difference(one: Estimate, other: Estimate) -> Estimate:
@@ -359,12 +359,13 @@ def difference(one: Estimate, other: Estimate) -> Estimate:
 
     It is nan if only one of them is: an interval over the games of one run has less in it.
     """
-    half_width = math.hypot(one.interval, other.interval)
+    half_interval = math.hypot(one.half_interval, other.half_interval)
     if (one.runs > 1) != (other.runs > 1):
-        half_width = math.nan
+        half_interval = math.nan
     elif one.runs > 1:
         freedom = np.array([one.runs - 1, other.runs - 1])
-        variances = (np.array([one.interval, other.interval]) / t.ppf(0.975, freedom)) ** 2
+        halves = np.array([one.half_interval, other.half_interval])
+        variances = (halves / t.ppf(0.975, freedom)) ** 2
         both = variances.sum() ** 2 / (variances**2 / freedom).sum()
-        half_width = float(t.ppf(0.975, both) * math.sqrt(variances.sum()))
-    return Estimate(one.mean - other.mean, half_width)
+        half_interval = float(t.ppf(0.975, both) * math.sqrt(variances.sum()))
+    return Estimate(one.mean - other.mean, half_interval)

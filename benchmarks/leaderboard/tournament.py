@@ -69,7 +69,7 @@ class PlayerResult(NamedTuple):
     name: str
     games: int
     points: float  # per 100 games
-    interval: float  # half the 95% confidence interval, over cycles; nan for a single one
+    half_interval: float  # half the 95% confidence interval, over cycles; nan for a single one
     places: list[float]  # share of each place
 
 
@@ -188,7 +188,7 @@ def as_json(rows: Sequence[Row]) -> str:
             "player": each.name,
             "n_games": each.games,
             "points_per_100_games": round(each.points, 2),
-            "interval": None if math.isnan(each.interval) else round(each.interval, 2),
+            "interval": None if math.isnan(each.half_interval) else round(each.half_interval, 2),
             "places": each.places,
         }
         for each in player_results(rows)

@@ -146,7 +146,7 @@ def ended(args: Args) -> dict[str, list[Row]]:
 
 
 def difference(row: Row, other: Row | None, depth: str) -> str:
-    """Return the difference of two mean scores with its 95% interval; empty without another row."""
+    """Return the difference of two mean scores with half of its interval; empty without a row."""
     if other is None:
         return ""
     mean = row[depth]["mean"] - other[depth]["mean"]

@@ -227,7 +227,7 @@ def table(rows: Sequence[Row], game: Game) -> str:
 
 
 def mean_text(row: Row | None, game: Game) -> str:
-    """Return a mean and its interval, empty without a row."""
+    """Return a mean and half of its interval, empty without a row."""
     if row is None:
         return ""
     half = "" if row["interval"] is None else f" ± {row['interval']:,.{game.digits}f}"

@@ -67,7 +67,7 @@ class Point(NamedTuple):
 
     x: float
     score: float
-    interval: float
+    half_interval: float
 
 
 def greedy_scores(name: str, before: float = 0) -> list[Point]:
@@ -102,8 +102,8 @@ def slope(points: list[Point]) -> tuple[float, float]:
 
 def _curve(axis: Any, points: list[Point], label: str) -> None:
     """Draw points with their intervals."""
-    x, score, interval = zip(*points, strict=True)
-    axis.errorbar(x, score, interval, marker=".", capsize=2, label=label)
+    x, score, half_interval = zip(*points, strict=True)
+    axis.errorbar(x, score, half_interval, marker=".", capsize=2, label=label)
 
 
 def draw(runs: dict[str, list[Point]], path: Path) -> None:

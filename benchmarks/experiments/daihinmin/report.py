@@ -139,7 +139,7 @@ def lead(first: Sequence[Result], second: Sequence[Result]) -> tuple[float, floa
         points, error = gap(first[0], second[0])
         return points, 2 * error
     apart = difference(points_of(first), points_of(second))
-    return apart.mean, apart.interval
+    return apart.mean, apart.half_interval
 
 
 def comparison(claim: Claim, by_player: Mapping[str, Result]) -> str:
@@ -225,8 +225,8 @@ def points_table(experiment: Experiment, by_player: Mapping[str, Result]) -> str
             points, rmse = points_of(ours), rmse_of(ours)
             n_runs = "-" if math.isnan(rmse.mean) else str(len(ours))
             numbers = [n_runs, str(sum(len(each.draws) for each in ours))]
-            cells = [*numbers, _cell(points.mean, 1, points.interval / 2)]
-            cells += [_cell(rmse.mean, 3, rmse.interval / 2)]
+            cells = [*numbers, _cell(points.mean, 1, points.half_interval / 2)]
+            cells += [_cell(rmse.mean, 3, rmse.half_interval / 2)]
         published = [_cell(theirs.points, 1, theirs.error), _cell(theirs.rmse, 3)] if theirs else []
         body.append([name, *cells, *(published or ["-", "-"])])
     others = experiment.others.items()
@@ -376,7 +376,7 @@ def _draw_points(axes: Axes, experiment: Experiment, by_player: Mapping[str, Res
             axes.errorbar(theirs.points, i, xerr=2 * theirs.error, fmt="o", color=PAPER)
         if ours:
             points = points_of(ours)
-            axes.errorbar(points.mean, i, xerr=points.interval, fmt="s", color=OURS)
+            axes.errorbar(points.mean, i, xerr=points.half_interval, fmt="s", color=OURS)
     axes.set_yticks(range(len(experiment.players)), list(experiment.players))
     axes.invert_yaxis()
     axes.set_xlabel("points per 100 games")

@@ -16,7 +16,15 @@ from afterstate.envs import json_files
 from afterstate.envs.json_files import Row
 from afterstate.leaderboard import figures
 from afterstate.text_tables import markdown
-from benchmarks.experiments.entries import cost, interval, latest, mean_text, name, score, took
+from benchmarks.experiments.entries import (
+    cost,
+    half_interval_of,
+    latest,
+    mean_text,
+    name,
+    score,
+    took,
+)
 from benchmarks.experiments.harness import (
     INTERVALS,
     Estimate,
@@ -115,8 +123,8 @@ def draw_simulations(
     _, axes = plt.subplots(figsize=(7, 4.5))
     for kind, group in played.items():
         x, means = [row["settings"]["simulations"] for row in group], [r["mean"] for r in group]
-        spreads = [interval(row) if has_interval(row) else math.nan for row in group]
-        axes.errorbar(x, means, spreads, marker="o", capsize=3, label=kind)
+        halves = [half_interval_of(row) if has_interval(row) else math.nan for row in group]
+        axes.errorbar(x, means, halves, marker="o", capsize=3, label=kind)
     for i, (ply, row) in enumerate(others.items()):
         axes.axhline(row["mean"], color=f"C{3 + i}", linestyle="--", label=ply)
     published = folder.experiment.published

@@ -217,8 +217,8 @@ def load_kernels(entry: Row) -> None:
 def measure_regret(experiment: Experiment, runs: Path, entry: Row) -> Row:
     """Return the row of a player that is measured by positions.
 
-    It has the mean regret in points, each at most `most`, its 95% interval over positions, and the
-    share of the best moves, over all seeds.
+    It has the mean regret in points, each at most `most`, half of its 95% interval over
+    positions, and the share of the best moves, over all seeds.
     """
     plan = experiment.positions
     boards, values = positions(experiment, runs)

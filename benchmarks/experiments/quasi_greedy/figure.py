@@ -80,8 +80,8 @@ def _draw_curves(
 
 def _height(point: Point, measure: str) -> float:
     """Return the height of a point: its repeats, and its interval unless it is huge."""
-    mean, interval, _ = point.scores[measure]
-    return max(*point.repeats[measure], min(mean + _known(interval), 1.3 * mean))
+    mean, half_interval, _ = point.scores[measure]
+    return max(*point.repeats[measure], min(mean + _known(half_interval), 1.3 * mean))
 
 
 def _draw_curve(
@@ -96,11 +96,11 @@ def _draw_curve(
     offset = shift * scale.amount / divisor if has_bars else 0.0
     xs = [getattr(point, scale.axis) / divisor + offset for point in points]
     means = [point.scores[measure].mean for point in points]
-    spreads = [_known(point.scores[measure].interval) for point in points]
+    halves = [_known(point.scores[measure].half_interval) for point in points]
     if has_bars:
-        axes.errorbar(xs, means, spreads, fmt="none", color=_color(i), alpha=0.5, capsize=2)
+        axes.errorbar(xs, means, halves, fmt="none", color=_color(i), alpha=0.5, capsize=2)
     else:
-        low, high = ([m + s * d for m, d in zip(means, spreads, strict=True)] for s in (-1, 1))
+        low, high = ([m + s * d for m, d in zip(means, halves, strict=True)] for s in (-1, 1))
         axes.fill_between(xs, low, high, color=_color(i), alpha=0.12, linewidth=0)
     for x, point in zip(xs, points, strict=True):
         each = point.repeats[measure]
@@ -108,9 +108,9 @@ def _draw_curve(
     axes.plot(xs, means, color=_color(i), marker=_marker(i), markersize=5, linewidth=1.6)
 
 
-def _known(interval: float) -> float:
-    """Return an interval, 0 if it is unknown."""
-    return 0.0 if math.isnan(interval) else interval
+def _known(half_interval: float) -> float:
+    """Return half of an interval, 0 if it is unknown."""
+    return 0.0 if math.isnan(half_interval) else half_interval
 
 
 # Ends
@@ -141,9 +141,9 @@ def _draw_ends(axes: Axes, experiment: Experiment, curves: Curves, measure: str)
 
 def _draw_end(axes: Axes, i: int, point: Point, measure: str) -> None:
     """Draw the end of our run."""
-    mean, interval, _ = point.scores[measure]
-    low = max(mean - _known(interval), 0.5 * mean)  # a logarithmic axis has no 0
-    axes.plot([low, mean + _known(interval)], [i - 0.15] * 2, color=_color(i), linewidth=2)
+    mean, half_interval, _ = point.scores[measure]
+    low = max(mean - _known(half_interval), 0.5 * mean)  # a logarithmic axis has no 0
+    axes.plot([low, mean + _known(half_interval)], [i - 0.15] * 2, color=_color(i), linewidth=2)
     axes.plot([mean], [i - 0.15], marker=_marker(i), color=_color(i), markersize=7)
 
 

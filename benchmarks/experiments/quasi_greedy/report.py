@@ -71,7 +71,7 @@ class Order(NamedTuple):
         if better is None or worse is None:
             return None
         apart = difference(better, worse)
-        return None if math.isnan(apart.interval) else abs(apart.mean) > apart.interval
+        return None if math.isnan(apart.half_interval) else abs(apart.mean) > apart.half_interval
 
     def verdict(self) -> str:
         """Return the verdict in words."""
@@ -106,7 +106,7 @@ def orders_of_scores(
         scores = ours.get(high), ours.get(low)
         apart = _difference(published[high], published[low])
         if apart is not None:
-            differs = apart.mean > apart.interval
+            differs = apart.mean > apart.half_interval
             says = f"{'a' if differs else 'no'} significant difference"
             spread = _spread((published[high], published[low]), scores)
             yield Order(measure, share, high, low, says, scores, differs, spread)
@@ -134,9 +134,10 @@ def _spread(
 
 def _difference(one: Published, other: Published) -> Estimate | None:
     """Return the difference of two published means; None unless both have an interval."""
-    if not (one.spread and other.spread):
+    if not (one.half_interval and other.half_interval):
         return None
-    return difference(*(Estimate(each.middle, each.spread, PAPER_RUNS) for each in (one, other)))
+    means = (Estimate(each.middle, each.half_interval, PAPER_RUNS) for each in (one, other))
+    return difference(*means)
 
 
 def orders(experiment: Experiment, curves: Curves) -> list[Order]:
@@ -415,7 +416,7 @@ def _gains(points: Sequence[Point], measure: str, n: float) -> list[str]:
         return [NOTHING, NOTHING]
     if end.runs == 1:
         gain = difference(end, half)
-        errors = math.hypot((1 + n) * end.interval, n * half.interval)
+        errors = math.hypot((1 + n) * end.half_interval, n * half.half_interval)
         far = Estimate(end.mean + n * gain.mean, errors)
     else:  # halves and ends of a run depend on each other
         halves, ends = (p.repeats[measure] for p in points if p.share in (0.5, 1))
@@ -424,7 +425,7 @@ def _gains(points: Sequence[Point], measure: str, n: float) -> list[str]:
         gains = [after - before for before, after in zip(halves, ends, strict=True)]
         gain = over_runs([Estimate(each, math.nan) for each in gains])
         far = over_runs([Estimate(e + n * g, math.nan) for e, g in zip(ends, gains, strict=True)])
-    return [str(gain), str(far) if gain.mean > gain.interval else NOTHING]
+    return [str(gain), str(far) if gain.mean > gain.half_interval else NOTHING]
 
 
 def _percent(share: float) -> str:

@@ -1,7 +1,8 @@
 """Settings of the experiments: one JSON file for each table or figure that is repeated.
 
 A run's own `learner` settings are added to those that all runs share; with a `switch` they hold
-only from there on. A published value is `[mean, interval]`, a number or `{"from": ..., "to": ...}`.
+only from there on. A published value is `[mean, half of its interval]`, a number or
+`{"from": ..., "to": ...}`.
 """
 
 from __future__ import annotations
@@ -42,13 +43,14 @@ class Published(NamedTuple):
         return self.low if self.mean is None else self.mean
 
     @property
-    def spread(self) -> float:
+    def half_interval(self) -> float:
         """Half of the mean's interval, 0 if the paper has none."""
         return 0 if self.mean is None else self.high - self.mean
 
     def __str__(self) -> str:
         if self.mean is not None:
-            return f"{self.mean:,.0f}" + (f" ± {self.spread:,.0f}" if self.spread else "")
+            half = f" ± {self.half_interval:,.0f}" if self.half_interval else ""
+            return f"{self.mean:,.0f}{half}"
         if math.isinf(self.high):
             return f"over {self.low:,.0f}"
         return f"{self.low:,.0f} to {self.high:,.0f}"
@@ -63,10 +65,10 @@ def published(value: Any) -> Published:
     try:
         if isinstance(value, dict):
             return Published(value["from"], value.get("to", math.inf))
-        mean, spread = value if isinstance(value, list) else (value, 0)
-        return Published(mean - spread, mean + spread, mean)
+        mean, half = value if isinstance(value, list) else (value, 0)
+        return Published(mean - half, mean + half, mean)
     except (KeyError, TypeError, ValueError):
-        wanted = 'a number, [mean, interval] or {"from": ..., "to": ...}'
+        wanted = 'a number, [mean, half of its interval] or {"from": ..., "to": ...}'
         raise ValueError(f"a published value must be {wanted}, got {shown(value)}") from None
 
 

@@ -132,7 +132,7 @@ def test_one_run_has_the_interval_of_its_games_and_several_that_over_runs() -> N
     one = Estimate(10.0, 3.0)
     assert over_runs([one]) == one and str(one) == "10 ± 3"
     result = over_runs([one, Estimate(12.0, 3.0), Estimate(14.0, 3.0)])
-    assert result.mean == 12 and result.interval == pytest.approx(4.303 * 2 / 3**0.5, rel=1e-3)
+    assert result.mean == 12 and result.half_interval == pytest.approx(4.303 * 2 / 3**0.5, rel=1e-3)
     assert str(Estimate(1_234.5, float("nan"))) == "1,234" and (one.runs, result.runs) == (1, 3)
 
 
@@ -141,8 +141,8 @@ def test_a_difference_of_several_runs_has_the_interval_of_welchs_test() -> None:
     one, other = (over_runs([Estimate(mean, 1.0) for mean in each]) for each in means)
     low, high = ttest_ind(*means, equal_var=False).confidence_interval()
     assert difference(one, other).mean == pytest.approx((low + high) / 2)
-    assert difference(one, other).interval == pytest.approx((high - low) / 2)
-    assert math.isnan(difference(one, Estimate(12.0, 4.0)).interval)  # of runs and of games
+    assert difference(one, other).half_interval == pytest.approx((high - low) / 2)
+    assert math.isnan(difference(one, Estimate(12.0, 4.0)).half_interval)  # of runs and of games
     of_games = Estimate(10.0, 3.0), Estimate(12.0, 4.0)
     assert difference(*of_games) == (-2, 5, 1)
 

@@ -191,10 +191,10 @@ def test_results_equal_those_worked_by_hand() -> None:
     best, second = results[:2]
     # B: 450 and 500 per 100 games; the standard error of two cycles is half of their distance.
     assert (best.games, best.points) == (4, 475.0)
-    assert best.interval == pytest.approx(12.7062 * 25, rel=1e-5)  # Student's t, 1 degree
+    assert best.half_interval == pytest.approx(12.7062 * 25, rel=1e-5)  # Student's t, 1 degree
     assert best.places == [0.75, 0.25, 0, 0, 0]
     assert second.points == 375.0
-    assert second.interval == pytest.approx(12.7062 * 75, rel=1e-5)
+    assert second.half_interval == pytest.approx(12.7062 * 75, rel=1e-5)
     assert second.places == [0.25, 0.5, 0, 0.25, 0]
     assert sum(each.points for each in results) / 5 == tournament.POOL_MEAN
 
@@ -202,11 +202,11 @@ def test_results_equal_those_worked_by_hand() -> None:
 def test_intervals_are_over_cycles_and_not_over_games() -> None:
     """Twenty games of one cycle are one unit, which has no deviation."""
     one = [row("ABCDE", [i % 5, *[p for p in range(5) if p != i % 5]]) for i in range(20)]
-    assert all(math.isnan(each.interval) for each in tournament.player_results(one))
+    assert all(math.isnan(each.half_interval) for each in tournament.player_results(one))
     three = [row("ABCDE", [c, *[p for p in range(5) if p != c]], c) for c in range(3)]
     by_name = {each.name: each for each in tournament.player_results(three * 10)}
     # A has 500, 400 and 300: the deviation of three cycles is 100, of thirty games less.
-    assert by_name["A"].interval == pytest.approx(4.30265 * 100 / math.sqrt(3), rel=1e-5)
+    assert by_name["A"].half_interval == pytest.approx(4.30265 * 100 / math.sqrt(3), rel=1e-5)
 
 
 def test_cycles_count_by_their_games() -> None:
@@ -217,7 +217,7 @@ def test_cycles_count_by_their_games() -> None:
 
 def test_rotations_of_one_draw_are_one_unit() -> None:
     rotations = [row("ABCDE", [i, *[p for p in range(5) if p != i]], 0, i) for i in range(5)]
-    assert all(math.isnan(each.interval) for each in tournament.player_results(rotations))
+    assert all(math.isnan(each.half_interval) for each in tournament.player_results(rotations))
 
 
 def test_seats_of_one_player_are_counted_together() -> None:

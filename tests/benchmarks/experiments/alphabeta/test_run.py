@@ -241,7 +241,7 @@ def test_lost_games_are_counted_as_such(tiny: Tiny) -> None:
 @pytest.mark.parametrize("freedom", [1, 4, 10, 11, 19, 199])
 def test_intervals_are_students(freedom: int) -> None:
     row = {"n_games": freedom + 1, "interval": 1.96}
-    assert entries.interval(row) == pytest.approx(t.ppf(0.975, freedom), rel=1e-3)
+    assert entries.half_interval_of(row) == pytest.approx(t.ppf(0.975, freedom), rel=1e-3)
 
 
 HEAD = (
