@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.util import find_spec
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
@@ -38,6 +39,7 @@ __all__ = [
     "find",
     "load",
     "make",
+    "missing_packages",
     "names",
     "needs_torch",
     "setting_names",
@@ -126,6 +128,19 @@ def needs_torch(name: str) -> bool:
         ValueError: an unknown name.
     """
     return _entry(name).needs_torch
+
+
+def missing_packages(name: str) -> list[str]:
+    """Return the packages that a player of `make` needs and that are not installed.
+
+    >>> missing_packages("ntuple")
+    []
+
+    Raises:
+        ValueError: an unknown name.
+    """
+    packages = ("torch", "safetensors") if needs_torch(name) else ()
+    return [each for each in packages if find_spec(each) is None]
 
 
 def takes_seed(name: str) -> bool:

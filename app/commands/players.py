@@ -6,7 +6,6 @@ A name is that of `agents.find`. The rules of a game are imported only for its p
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,15 +58,10 @@ def _games(name: str) -> list[str]:
     is_2048 = first in known and not first.startswith("daihinmin-")
     if not is_2048 and of_daihinmin not in known:
         return ["2048" if hasattr(agents.find(name), "act") else "daihinmin"]
-    if not is_installed(first if is_2048 else of_daihinmin):
-        raise ImportError(f'{first} needs torch: pip install "afterstate[neural]"')
+    if missing := agents.missing_packages(first if is_2048 else of_daihinmin):
+        raise ImportError(f'{first} needs {missing[0]}: pip install "afterstate[neural]"')
     is_of = {"2048": is_2048, "daihinmin": of_daihinmin in known}
     return [game for game, has_player in is_of.items() if has_player]
-
-
-def is_installed(name: str) -> bool:
-    """Return True if the packages are installed that a player needs, by its name in `make`."""
-    return not agents.needs_torch(name) or all(map(find_spec, ("torch", "safetensors")))
 
 
 def player_2048(name: str, seed: int | None = None) -> Any:

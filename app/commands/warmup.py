@@ -15,7 +15,8 @@ from afterstate import agents
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.simple import RandomAgent
 from afterstate.commands.options import Warmup
-from afterstate.commands.players import game_of, is_installed, move_once
+from afterstate.commands.players import game_of, move_once
+from afterstate.commands.seats import game_of, move_once
 from afterstate.envs import daihinmin_v0
 
 ENVIRONMENTS = ("Game2048-v0", "Game2048Flat-v0", "Daihinmin-v0")
@@ -48,7 +49,7 @@ def run(options: Warmup) -> int:
 
 def _installed() -> list[str]:
     """Return the names of all players whose packages are installed; print the others' on stderr."""
-    left_out = [name for name in agents.names() if not is_installed(name)]
+    left_out = [name for name in agents.names() if agents.missing_packages(name)]
     if left_out:
         print(f'left out: {", ".join(left_out)}: pip install "afterstate[neural]"', file=sys.stderr)
     return [name for name in agents.names() if name not in left_out]

@@ -7,7 +7,6 @@ time than the limits of a search allow.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -172,9 +171,7 @@ def listed() -> dict[str, list[Json]]:
 
 def _is_here(choice: Choice) -> bool:
     """Return True if what a player needs is installed; some networks are not in the wheel."""
-    if not choice.needs_torch:
-        return True
-    if find_spec("torch") is None or find_spec("safetensors") is None:
+    if agents.missing_packages(choice.made):
         return False
     network = choice.fixed.get("algorithm", f"policy_{choice.fixed.get('layers', 5)}")
     return choice.made != "policy-net" or (_NETWORKS / f"{network}.safetensors").exists()

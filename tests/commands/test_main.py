@@ -573,7 +573,7 @@ def test_a_missing_package_is_named_with_its_extra(
 def test_players_need_their_extra_before_anything_is_compiled(
     words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("afterstate.commands.players.find_spec", lambda name: None)
+    monkeypatch.setattr("afterstate.agents.find_spec", lambda name: None)
     assert 'needs torch: pip install "afterstate[neural]"' in error_of(words.split(), capsys)
 
 
@@ -581,7 +581,7 @@ def test_all_players_are_those_whose_extra_is_installed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[str] = []
-    monkeypatch.setattr("afterstate.commands.players.find_spec", lambda name: None)
+    monkeypatch.setattr("afterstate.agents.find_spec", lambda name: None)
     monkeypatch.setattr("afterstate.commands.warmup._move", made.append)
     assert main(["warmup", "random", "all"]) == 0
     assert made == [name for name in agents.names() if not agents.needs_torch(name)]
