@@ -27,7 +27,7 @@ from afterstate.agents.config import (
     current_names,
     did_you_mean,
 )
-from afterstate.envs.messages import listed, named, shown
+from afterstate.envs.messages import listed, missing, named, shown
 from afterstate.envs.options import is_factory, name_and_pairs, settings_of
 
 if TYPE_CHECKING:
@@ -338,13 +338,12 @@ def _import(module: str) -> Any:
 
 @contextmanager
 def _extra_named() -> Iterator[None]:
-    """Name the extra that brings torch in the message of an error that it is missing."""
+    """Name the extra of a missing package in the message of the error."""
     try:
         yield
     except ModuleNotFoundError as error:
-        if error.name not in ("torch", "safetensors"):
+        if not (message := missing(error, "this player")):
             raise
-        message = f'this player needs {error.name}: pip install "afterstate[neural]"'
         raise ImportError(message) from error
 
 

@@ -35,7 +35,7 @@ from pydantic import (
 from typing_extensions import dataclass_transform
 
 from afterstate.envs import json_files
-from afterstate.envs.messages import listed, nearest, shown
+from afterstate.envs.messages import listed, nearest, needs, shown
 from afterstate.envs.options import Player, default_text, is_factory
 
 T = TypeVar("T")
@@ -83,7 +83,7 @@ Jobs = Annotated[int, _integer, Field(ge=1, le=1024)]
 def _is_installed(backend: str) -> str:
     """Return a backend whose package is installed."""
     if backend == "ray" and find_spec("ray") is None:
-        raise ValueError('the backend ray needs the package ray: pip install "afterstate[ray]"')
+        raise ValueError(needs("a Ray cluster", "ray"))
     return backend
 
 

@@ -16,7 +16,7 @@ from inspect import Parameter, signature
 from typing import Any
 
 from afterstate.agents.config import check_names
-from afterstate.envs.messages import named, shown
+from afterstate.envs.messages import missing, named, shown
 from afterstate.envs.options import name_and_pairs, settings_of
 
 
@@ -68,8 +68,6 @@ def factory(path: str) -> Any:
     try:
         loaded = import_module(module)
     except ImportError as error:
-        from afterstate.envs.commands import missing  # command lines, which Python need not load
-
         if missing(error):
             raise  # a package of an extra
         is_own = error.name in (module, module.partition(".")[0])

@@ -17,7 +17,7 @@ from traceback import walk_tb
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from afterstate.envs import durable_files
-from afterstate.envs.messages import counted, listed, printable, shown
+from afterstate.envs.messages import counted, listed, missing, printable, shown
 from afterstate.envs.options import (
     Option,
     build,
@@ -440,29 +440,6 @@ _DISK_ERRORS |= {errno.EDQUOT} if hasattr(errno, "EDQUOT") else set()
 def code_of(error: OSError) -> int:
     """Return the exit code for an error of a file: 1 for a disk that is full or fails, else 2."""
     return 1 if error.errno in _DISK_ERRORS else 2
-
-
-EXTRAS = {
-    "neural": ("torch", "safetensors"),
-    "train": ("filelock", "joblib"),
-    "render": ("PIL", "pygame"),
-    "video": ("moviepy",),
-    "sb3": ("stable_baselines3", "sb3_contrib"),
-    "web": ("fastapi", "uvicorn"),
-    "ray": ("ray",),
-    "examples": ("matplotlib", "pandas", "scipy", "tensorboard", "tyro", "yaml"),
-}
-"""Packages that only an extra installs."""
-
-
-def missing(error: Exception) -> str:
-    """Return how to install a package that an import did not find; an empty text if unknown."""
-    if not isinstance(error, ModuleNotFoundError):
-        return ""
-    extras = [extra for extra, packages in EXTRAS.items() if error.name in packages]
-    if not extras:
-        return ""
-    return f'this needs {error.name}: pip install "afterstate[{extras[0]}]"'
 
 
 def fail(error: object, code: int = 2) -> NoReturn:

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from afterstate.envs import durable_files
-from afterstate.envs.messages import shown
+from afterstate.envs.messages import missing, needs, shown
 
 if TYPE_CHECKING:
     import pygame
@@ -127,7 +127,7 @@ def film_writer() -> Any:
     try:
         from moviepy import ImageSequenceClip
     except ImportError as error:
-        raise ImportError('MP4 needs moviepy: pip install "afterstate[video]"') from error
+        raise ImportError(needs("MP4", "moviepy")) from error
     return ImageSequenceClip
 
 
@@ -256,7 +256,5 @@ def require_extra() -> Iterator[None]:
     except ImportError as error:
         from gymnasium.error import DependencyNotInstalled
 
-        package = {"PIL": "pillow", "pygame": "pygame-ce"}.get(error.name or "", error.name)
-        raise DependencyNotInstalled(
-            f'pictures need {package}: pip install "afterstate[render]"'
-        ) from error
+        message = missing(error, "a picture") or needs("a picture", "PIL", "pygame")
+        raise DependencyNotInstalled(message) from error

@@ -13,11 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from afterstate.envs.messages import needs
+
 try:
     import torch
     from torch import Tensor, nn
 except ImportError as error:
-    raise ImportError('this needs torch: pip install "afterstate[neural]"') from error
+    raise ImportError(needs("this module", "torch")) from error
 
 
 class BoardFeatures(nn.Module):

@@ -22,6 +22,7 @@ from multiprocessing import active_children
 from typing import Any, NamedTuple, TypeAlias
 
 from afterstate.agents.config import Backend
+from afterstate.envs.messages import needs
 from afterstate.envs.signals import blocked, delayed
 
 SECONDS = 1.0
@@ -273,8 +274,7 @@ def _connected() -> Any:
     try:
         import ray
     except ModuleNotFoundError as error:
-        message = 'the backend ray needs the package ray: pip install "afterstate[ray]"'
-        raise ImportError(message) from error
+        raise ImportError(needs("a Ray cluster", "ray")) from error
     ray.init(ignore_reinit_error=True, include_dashboard=False, log_to_driver=False)
     return ray
 

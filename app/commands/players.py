@@ -12,6 +12,7 @@ import numpy as np
 
 from afterstate import agents
 from afterstate.envs.daihinmin.uecda.settings import N_SEATS
+from afterstate.envs.messages import needs
 
 if TYPE_CHECKING:
     from afterstate.envs.daihinmin.players import Player
@@ -59,7 +60,7 @@ def _games(name: str) -> list[str]:
     if not is_2048 and of_daihinmin not in known:
         return ["2048" if hasattr(agents.find(name), "act") else "daihinmin"]
     if missing := agents.missing_packages(first if is_2048 else of_daihinmin):
-        raise ImportError(f'{first} needs {missing[0]}: pip install "afterstate[neural]"')
+        raise ImportError(needs(first, *missing))
     is_of = {"2048": is_2048, "daihinmin": of_daihinmin in known}
     return [game for game, has_player in is_of.items() if has_player]
 

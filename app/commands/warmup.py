@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import gymnasium as gym
@@ -18,6 +19,7 @@ from afterstate.commands.options import Warmup
 from afterstate.commands.players import game_of, move_once
 from afterstate.commands.seats import game_of, move_once
 from afterstate.envs import daihinmin_v0
+from afterstate.envs.messages import installed_by, listed
 
 ENVIRONMENTS = ("Game2048-v0", "Game2048Flat-v0", "Daihinmin-v0")
 
@@ -51,7 +53,8 @@ def _installed() -> list[str]:
     """Return the names of all players whose packages are installed; print the others' on stderr."""
     left_out = [name for name in agents.names() if agents.missing_packages(name)]
     if left_out:
-        print(f'left out: {", ".join(left_out)}: pip install "afterstate[neural]"', file=sys.stderr)
+        command = installed_by(*chain.from_iterable(map(agents.missing_packages, left_out)))
+        print(f"left out: {listed(left_out)}: {command}", file=sys.stderr)
     return [name for name in agents.names() if name not in left_out]
 
 

@@ -17,10 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from afterstate.commands.options import Web
-from afterstate.envs.messages import shown
+from afterstate.envs.messages import needs, shown
 from afterstate.web.settings import Limits
-
-_EXTRA = 'the page needs fastapi and uvicorn: pip install "afterstate[web]"'
 
 EXPOSED = """The page is open to everyone who reaches {host}:{port}.
 It has no passwords and no encryption: others can read and change what is sent, take over games
@@ -45,7 +43,7 @@ def run(options: Web) -> int:
             from afterstate.web.connections import KEEP_SECONDS, Connection, Server
             from afterstate.web.server import create_app, stop_searches
     except ModuleNotFoundError as error:
-        raise ImportError(_EXTRA) from error
+        raise ImportError(needs("the page", "fastapi", "uvicorn")) from error
     _log()
     app: Any = create_app(options.folder or default_folder(), limits, hosts)
     with listen(options.host, options.port) as listener:

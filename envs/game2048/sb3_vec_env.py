@@ -9,13 +9,13 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from afterstate.envs.game2048.vector_env import Game2048VectorEnv
+from afterstate.envs.messages import needs
 
 try:
     from stable_baselines3.common.vec_env import VecEnv
     from stable_baselines3.common.vec_env.base_vec_env import VecEnvObs, VecEnvStepReturn
 except ImportError as error:
-    message = 'Game2048VecEnv needs stable-baselines3: pip install "afterstate[sb3]"'
-    raise ImportError(message) from error
+    raise ImportError(needs("Game2048VecEnv", "stable_baselines3")) from error
 
 EnvIndices = int | Iterable[int] | None  # games; None: all
 

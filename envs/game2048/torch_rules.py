@@ -22,15 +22,15 @@ from typing import Any
 
 import numpy as np
 
+from afterstate.envs.game2048 import rules
+from afterstate.envs.messages import needs, shown
+from afterstate.envs.words import Words
+
 try:
     import torch
     from torch import Tensor
 except ImportError as error:
-    raise ImportError('this needs torch: pip install "afterstate[neural]"') from error
-
-from afterstate.envs.game2048 import rules
-from afterstate.envs.messages import shown
-from afterstate.envs.words import Words
+    raise ImportError(needs("this module", "torch")) from error
 
 LOW_BITS = 0x1111_1111_1111_1111
 """The lowest bit of every cell."""

@@ -21,7 +21,8 @@ from numba import njit
 
 from afterstate import agents
 from afterstate.__main__ import COMMANDS, main
-from afterstate.envs.commands import exit_code, missing
+from afterstate.envs.commands import exit_code
+from afterstate.envs.messages import missing
 
 GAMES = Path(__file__).parents[1] / "data" / "daihinmin"
 
@@ -194,7 +195,7 @@ def test_a_missing_backend_is_named_before_anything_is_written(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     error = error_of([*words.split(), "--backend", "ray"], capsys)
-    assert 'the backend ray needs the package ray: pip install "afterstate[ray]"' in error
+    assert 'a Ray cluster needs ray: pip install "afterstate[ray]"' in error
     assert not list(tmp_path.iterdir())
 
 
@@ -544,11 +545,16 @@ def test_commands_of_a_game_import_no_rules_of_the_other(module: str, other: str
 
 
 @pytest.mark.parametrize(
-    ("module", "extra"),
-    [("torch", "neural"), ("filelock", "train"), ("PIL", "render")],
+    ("module", "package", "extra"),
+    [
+        ("torch", "torch", "neural"),
+        ("filelock", "filelock", "train"),
+        ("PIL", "pillow", "render"),
+        ("yaml", "pyyaml", "examples"),
+    ],
 )
 def test_a_missing_package_is_named_with_its_extra(
-    module: str, extra: str, capsys: pytest.CaptureFixture[str]
+    module: str, package: str, extra: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fails() -> None:
         raise ModuleNotFoundError(f"No module named {module!r}", name=module)
@@ -556,7 +562,7 @@ def test_a_missing_package_is_named_with_its_extra(
     with pytest.raises(SystemExit) as stop:
         exit_code(fails)
     assert stop.value.code == 2
-    expected = f'error: this needs {module}: pip install "afterstate[{extra}]"\n'
+    expected = f'error: this needs {package}: pip install "afterstate[{extra}]"\n'
     assert capsys.readouterr().err == expected
 
 
@@ -574,7 +580,9 @@ def test_players_need_their_extra_before_anything_is_compiled(
     words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("afterstate.agents.find_spec", lambda name: None)
-    assert 'needs torch: pip install "afterstate[neural]"' in error_of(words.split(), capsys)
+    assert 'needs torch and safetensors: pip install "afterstate[neural]"' in error_of(
+        words.split(), capsys
+    )
 
 
 def test_all_players_are_those_whose_extra_is_installed(

@@ -32,13 +32,14 @@ from typing import Any, ClassVar, TypeAlias, cast
 
 import numpy as np
 
+from afterstate.envs.messages import needs
+
 try:
     import joblib  # noqa: F401 - plays in processes
     import torch
     from tqdm import tqdm
 except ImportError as error:
-    message = 'rank networks are trained with more: pip install "afterstate[neural,train]"'
-    raise ImportError(message) from error
+    raise ImportError(needs("training of rank networks", "torch", "joblib")) from error
 
 from afterstate.agents import nets
 from afterstate.agents.config import changes, read

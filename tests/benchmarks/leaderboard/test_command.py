@@ -17,8 +17,8 @@ import pytest
 import afterstate.envs  # noqa: F401 - registers the environments
 from afterstate import agents
 from afterstate.agents.training.workers import Call, Workers
-from afterstate.envs.commands import EXTRAS
 from afterstate.envs.json_files import Row
+from afterstate.envs.messages import EXTRAS
 from afterstate.leaderboard import command as leaderboard
 from afterstate.leaderboard import games as leaderboard_games
 from afterstate.leaderboard import gzip_rows
