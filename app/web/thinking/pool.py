@@ -100,11 +100,6 @@ class Worker:
         """True until the process ends."""
         return self.process.is_alive()
 
-    @property
-    def connection(self) -> Connection:
-        """The server's end of the connection."""
-        return self._own
-
     def lower_priority(self) -> None:
         """Let other processes go first."""
         with contextlib.suppress(OSError):
