@@ -22,15 +22,14 @@ from afterstate.envs.commands import Part, add_options, summary
 from afterstate.envs.options import Option
 
 
-def run(options: Completion) -> int:
-    """Print the completion of a shell and return the exit code."""
+def run(options: Completion) -> None:
+    """Print the completion of a shell."""
     parser, functions = command_line()
     preamble: Any = {shell: "\n".join(functions[shell]) for shell in functions}  # not only a text
     script = shtab.complete(parser, options.shell, preamble=preamble)
     if options.shell == "zsh":  # shtab completes only the first word of a positional argument
         script = script.replace('"(*)::', '"*:')
     print(script)
-    return 0
 
 
 Functions = dict[str, dict[str, None]]

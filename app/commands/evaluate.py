@@ -35,7 +35,7 @@ OPPONENTS = ("daihinmin-sample",)
 """Opponents in Daihinmin if none are given."""
 
 
-def run(options: Eval) -> int:
+def run(options: Eval) -> None:
     """Evaluate players and print the results.
 
     Raises:
@@ -55,7 +55,6 @@ def run(options: Eval) -> int:
     for name in options.players:
         results.append({"player": name, "seed": options.seed, **evaluate(name, options)})
     print(json.dumps(results, indent=1) if options.json else table(results))
-    return 0
 
 
 def _game(options: Eval) -> str:

@@ -14,16 +14,16 @@ from afterstate.envs import json_files
 from afterstate.text_tables import aligned
 
 
-def run(options: List) -> int:
+def run(options: List) -> None:
     """Print what the package has."""
     parts = {"environments": environments, "players": players, "networks": networks}
     wanted = parts if options.what == "all" else {options.what: parts[options.what]}
     listed = {name: rows() for name, rows in wanted.items()}
     if options.json:
         print(json.dumps(listed, indent=1))
-        return 0
-    print("\n\n".join(f"{name.capitalize()}\n\n{_table(rows)}" for name, rows in listed.items()))
-    return 0
+    else:
+        tables = (f"{name.capitalize()}\n\n{_table(rows)}" for name, rows in listed.items())
+        print("\n\n".join(tables))
 
 
 def _table(rows: list[dict[str, Any]]) -> str:

@@ -167,7 +167,7 @@ class Game:
         return f"hint of {self._hints}: {ACTION_NAMES[action]}"
 
 
-def run(options: Play2048) -> int:
+def run(options: Play2048) -> None:
     """Let a person play.
 
     Raises:
@@ -179,7 +179,6 @@ def run(options: Play2048) -> int:
         while message:
             game.show(screen, message)
             message = _after_key(game, screen)
-    return 0
 
 
 def _after_key(game: Game, screen: Screen) -> str:

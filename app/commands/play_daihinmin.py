@@ -140,7 +140,7 @@ def read_play(text: str, legal: list[int]) -> int:
     return play
 
 
-def run(options: PlayDaihinmin) -> int:
+def run(options: PlayDaihinmin) -> None:
     """Let a person play a match.
 
     Raises:
@@ -156,7 +156,6 @@ def run(options: PlayDaihinmin) -> int:
         _play([person, *others], options.games, seed)
     except Quit:
         print("the match has ended")
-    return 0
 
 
 def _play(players: list[Player], n_games: int, seed: int) -> None:

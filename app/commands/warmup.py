@@ -24,7 +24,7 @@ from afterstate.envs.messages import installed_by, listed
 ENVIRONMENTS = ("Game2048-v0", "Game2048Flat-v0", "Daihinmin-v0")
 
 
-def run(options: Warmup) -> int:
+def run(options: Warmup) -> None:
     """Compile, with a progress bar.
 
     Raises:
@@ -46,7 +46,6 @@ def run(options: Warmup) -> int:
             bar.set_description(name)
             step()
     print(f"compiled: {', '.join(steps)}")
-    return 0
 
 
 def _installed() -> list[str]:

@@ -78,7 +78,7 @@ def positions_daihinmin(options: Watch) -> Iterator[Position]:
             env.step(action)
 
 
-def run(options: Watch) -> int:
+def run(options: Watch) -> None:
     """Let players play one game and show it.
 
     Raises:
@@ -98,11 +98,12 @@ def run(options: Watch) -> int:
     positions = positions_2048(options) if is_2048 else positions_daihinmin(options)
     positions = _limited(positions, options.moves)
     if options.to == "terminal":
-        return _to_terminal(positions, options.speed)
-    if options.to == "window":
-        return _to_window(positions, options.speed)
-    _check_file(Path(options.to))
-    return _to_file(positions, options)
+        _to_terminal(positions, options.speed)
+    elif options.to == "window":
+        _to_window(positions, options.speed)
+    else:
+        _check_file(Path(options.to))
+        _to_file(positions, options)
 
 
 def _check_file(path: Path) -> None:
@@ -140,7 +141,7 @@ def _limited(positions: Iterator[Position], moves: int | None) -> Iterator[Posit
             return
 
 
-def _to_terminal(positions: Iterator[Position], speed: float) -> int:
+def _to_terminal(positions: Iterator[Position], speed: float) -> None:
     """Print positions, in a terminal each in place of the one before; elsewhere only the last."""
     is_live = sys.stdout.isatty()
     text = ""
@@ -150,10 +151,9 @@ def _to_terminal(positions: Iterator[Position], speed: float) -> int:
             time.sleep(1 / speed if speed else 0)
     if not is_live:
         print(text)
-    return 0
 
 
-def _to_window(positions: Iterator[Position], speed: float) -> int:
+def _to_window(positions: Iterator[Position], speed: float) -> None:
     """Show positions in a window until it is closed."""
     window = pictures.Window("afterstate", fps=speed)
     picture: Any = np.zeros((1, 1, 3), np.uint8)
@@ -161,14 +161,13 @@ def _to_window(positions: Iterator[Position], speed: float) -> int:
         picture = draw()
         window.show(picture)
         if window.closed:
-            return 0
+            return
     window.fps = 30
     while not window.closed:  # the end of the game stays
         window.show(picture)
-    return 0
 
 
-def _to_file(positions: Iterator[Position], options: Watch) -> int:
+def _to_file(positions: Iterator[Position], options: Watch) -> None:
     """Write the last positions to a GIF or an MP4."""
     from tqdm import tqdm
 
@@ -181,4 +180,3 @@ def _to_file(positions: Iterator[Position], options: Watch) -> int:
         else:
             pictures.mp4(frames, path, speed)
     print(path)
-    return 0

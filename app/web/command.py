@@ -26,7 +26,7 @@ by their cookies, and use this machine's processor within the limits. Put it beh
 TLS and authentication, or in a network that you trust."""
 
 
-def run(options: Web) -> int:
+def run(options: Web) -> None:
     """Serve the page until Ctrl-C.
 
     Raises:
@@ -53,7 +53,6 @@ def run(options: Web) -> int:
         settings |= {"http": Connection, "timeout_keep_alive": KEEP_SECONDS}
         settings |= {"forwarded_allow_ips": "127.0.0.1"}  # a proxy here names its clients
         Server(uvicorn.Config(app, **settings), partial(stop_searches, app.app)).run([listener])
-    return 0
 
 
 def _log() -> None:

@@ -22,7 +22,6 @@ import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from multiprocessing import forkserver
-from multiprocessing.connection import Connection
 from typing import Any
 
 from afterstate.envs.signals import blocked
