@@ -144,10 +144,9 @@ def _evaluate_daihinmin(name: str, options: Eval, opponents: list[str]) -> dict[
     start = time.process_time()
     seeds = range(options.seed, options.seed + n_cycles)
     for seed in tqdm(seeds, desc=name, unit=" cycles", leave=False):
-        others = [player_daihinmin(other, seed) for other in opponents]
         player = Counted(player_daihinmin(name, seed))
         with named(name):
-            points += points_per_cycle(player, others, 1, seed)
+            points += points_per_cycle(player, opponents, 1, seed)
         n_illegal += player.n_illegal
     half = of_student(half_interval(points), n_cycles)
     return {
