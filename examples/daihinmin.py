@@ -72,7 +72,6 @@ def compete(players: list[Player], names: Sequence[str], n_games: int, seed: int
 def main(args: Args) -> None:
     """Watch a game, then play a match."""
     args.out.mkdir(parents=True, exist_ok=True)
-    print("The first start compiles for about half a minute.", flush=True)
     players = [agents.make(f"daihinmin-{name}") for name in NAMES]
     watch(players, NAMES, args.seed, args.out / "daihinmin.gif")
     compete(players, NAMES, 50 if args.smoke else args.games, args.seed)
