@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from afterstate import agents
 from afterstate.agents.config import check_names, did_you_mean
+from afterstate.agents.game2048.search.softmax_settings import POLICIES
 from afterstate.envs.messages import shown
 from afterstate.web.answers import Json
 
@@ -73,8 +74,7 @@ class Choice(NamedTuple):
         }
 
 
-_POLICIES = ("sharp", "L-max", "G-max", "L-log", "G-log", "falling", "ave", "best")
-_SELECT = dict(zip(_POLICIES, _POLICIES, strict=True))
+_SELECT = {"sharp": "sharp"} | {name: name for name in POLICIES}  # the default first
 _TILES = {"annoying": "the worst by a quick measure", "chance": "by chance"}
 _CUTOFFS = {"worse": "moves worse than the bound", "equal": "worse or equal moves"}
 _PLAYOUTS = Setting("playouts", "playouts at most", 500, 1, 5000)
