@@ -30,7 +30,7 @@ from afterstate.leaderboard.machine import machine
 from benchmarks.experiments.harness import Estimate, processors, run_calls
 
 
-def name(entry: Row) -> str:
+def entry_id(entry: Row) -> str:
     """Return a text that identifies an entry, and the same text for its row."""
     keys = ("group", "player", "settings", "games", "network_sha256", "measured_on")
     return json.dumps([entry.get(key) for key in keys])
@@ -38,8 +38,8 @@ def name(entry: Row) -> str:
 
 def latest(path: Path, entries: Iterable[Row]) -> list[Row]:
     """Return the latest row of each entry that has one, in the order of the entries."""
-    rows = {name(row): row for row in json_files.rows(path)}
-    return [rows[name(entry)] for entry in entries if name(entry) in rows]
+    rows = {entry_id(row): row for row in json_files.rows(path)}
+    return [rows[entry_id(entry)] for entry in entries if entry_id(entry) in rows]
 
 
 def mean_text(row: Row) -> str:
@@ -199,7 +199,7 @@ def play_entries(
 
 
 Key: TypeAlias = tuple[str, int, int]
-"""Identity of a part: the name of its entry, its first seed and its number of games."""
+"""Identity of a part: the identity of its entry, its first seed and its number of games."""
 
 
 def _write_complete(
@@ -207,14 +207,14 @@ def _write_complete(
 ) -> set[Key]:
     """Append the rows of entries whose parts have all ended, and return the parts that wait."""
     ended = _waiting_parts(waiting)
-    done = {name(row) for row in json_files.rows(path)}  # also of entries killed after their row
+    done = {entry_id(row) for row in json_files.rows(path)}  # also of those killed after it
     for entry in entries:
-        if name(entry) in done:
+        if entry_id(entry) in done:
             continue
         keys = [_key(entry, seeds) for seeds in chunks(entry)]
         if all(key in ended for key in keys):
             _append(path, row_of([ended[key] for key in keys], tiles))
-            done.add(name(entry))
+            done.add(entry_id(entry))
     left = {key: part for key, part in ended.items() if key[0] not in done}
     if not left:
         waiting.unlink(missing_ok=True)
@@ -234,19 +234,19 @@ def _waiting_parts(waiting: Path) -> dict[Key, Row]:
     for part in json_files.rows(waiting):
         if not isinstance(part, dict) or not needed <= part.keys():
             raise ValueError(f"{waiting} must have parts of games, got {shown(part)}: delete it")
-        parts[name(part["cell"]), part["seed"], len(part["scores"])] = part
+        parts[entry_id(part["cell"]), part["seed"], len(part["scores"])] = part
     return parts
 
 
 def _key(entry: Row, seeds: range) -> Key:
     """Return the identity of a part."""
-    return name(entry), seeds[0], len(seeds)
+    return entry_id(entry), seeds[0], len(seeds)
 
 
 def _missing(path: Path, entries: Iterable[Row]) -> list[Row]:
     """Return the entries without a row."""
-    done = {name(row) for row in json_files.rows(path)}
-    return [entry for entry in entries if name(entry) not in done]
+    done = {entry_id(row) for row in json_files.rows(path)}
+    return [entry for entry in entries if entry_id(entry) not in done]
 
 
 def _append(path: Path, row: Row) -> None:

@@ -13,7 +13,7 @@ from afterstate.envs.json_files import Row
 from afterstate.leaderboard import figures
 from afterstate.text_tables import markdown
 from benchmarks.experiments.alphabeta.settings import HERE, Experiment, Players
-from benchmarks.experiments.entries import cost, latest, mean_text, name, took
+from benchmarks.experiments.entries import cost, entry_id, latest, mean_text, took
 from benchmarks.experiments.harness import ExperimentFolder, processors, published_texts
 
 GAMES, REACHED, FIGURE = "games.jsonl", "reached.jsonl", "rate_2048.svg"
@@ -106,8 +106,8 @@ def share_of(n: int, n_games: int) -> tuple[float, float, float]:
 
 def rows_of(folder: ExperimentFolder[Experiment], players: Players) -> dict[str, Row]:
     """Return the latest row of each player that has one, by the player's label."""
-    labels = {name(entry): label for label, entry in players.items()}
-    return {labels[name(row)]: row for row in latest(folder.path / GAMES, players.values())}
+    labels = {entry_id(entry): label for label, entry in players.items()}
+    return {labels[entry_id(row)]: row for row in latest(folder.path / GAMES, players.values())}
 
 
 def rate(row: Row) -> tuple[float, float, float]:

@@ -9,7 +9,7 @@ from afterstate.agents.config import Count, Positive, settings
 from afterstate.agents.training.evaluation import EVALUATION_SEED
 from afterstate.envs.json_files import Row
 from afterstate.envs.messages import listed
-from benchmarks.experiments.entries import name
+from benchmarks.experiments.entries import entry_id
 
 HERE = Path(__file__).parent
 SETTINGS = HERE / "settings.json"
@@ -80,7 +80,7 @@ class Experiment:
     def entries(self) -> list[Row]:
         """Return all players, without duplicates."""
         every = [each for tiles in self.terms for each in self.by_evaluation(tiles).values()]
-        return list({name(each): each for each in [*every, *self.by_depth().values()]}.values())
+        return list({entry_id(each): each for each in [*every, *self.by_depth().values()]}.values())
 
     def by_evaluation(self, tiles: Tiles) -> Players:
         """Return the players with a search, by evaluation."""

@@ -18,10 +18,10 @@ from afterstate.leaderboard import figures
 from afterstate.text_tables import markdown
 from benchmarks.experiments.entries import (
     cost,
+    entry_id,
     half_interval_of,
     latest,
     mean_text,
-    name,
     score,
     took,
 )
@@ -168,9 +168,9 @@ def by_kind(played: list[Row]) -> dict[str, list[Row]]:
 
 
 def of_other_networks(folder: ExperimentFolder[Experiment]) -> str:
-    """Return the scores by simulations of networks that are not the experiment's."""
-    known, names = {*folder.experiment.networks.values()}, folder.experiment.other_networks
-    every = {name(row): row for row in json_files.rows(folder.path / FILES["scores"])}
+    """Return the scores by simulations of networks that are not the experiment's, by their hash."""
+    known = folder.experiment.networks.values()
+    every = {entry_id(row): row for row in json_files.rows(folder.path / FILES["scores"])}
     played = [row for row in every.values() if row["group"] == "simulations"]
     body: list[list[str]] = []
     for kind, group in by_kind(played).items():

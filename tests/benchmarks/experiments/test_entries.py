@@ -16,7 +16,7 @@ from afterstate.agents.training.evaluation import EVALUATION_SEED, summary
 from afterstate.agents.training.workers import ALONE, Workers
 from afterstate.envs import json_files
 from afterstate.envs.json_files import Row
-from benchmarks.experiments.entries import chunks, name, play_entries, play_part, row_of
+from benchmarks.experiments.entries import chunks, entry_id, play_entries, play_part, row_of
 
 ENTRIES: list[Row] = [
     {"player": "alphabeta", "settings": {"depth": 1}, "games": 7, "chunk": 3},
@@ -100,7 +100,7 @@ def test_a_row_is_written_once_though_its_parts_are_still_there(tmp_path: Path) 
     json_files.append(tmp_path / "games.parts.jsonl", parts[::-1])
     for _ in range(2):  # killed before the row, and after it
         play_entries(path, ENTRIES[:1], partial(play_some, log), ALONE)
-        assert json_files.rows(path) == [row] and name(row) == name(ENTRIES[0])
+        assert json_files.rows(path) == [row] and entry_id(row) == entry_id(ENTRIES[0])
         json_files.append(tmp_path / "games.parts.jsonl", parts)
     assert len(json_files.rows(log)) == 3
 

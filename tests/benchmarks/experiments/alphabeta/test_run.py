@@ -36,7 +36,7 @@ from afterstate.envs.json_files import Row
 from benchmarks.experiments import entries
 from benchmarks.experiments.alphabeta import report, run
 from benchmarks.experiments.alphabeta.settings import SEARCHES, SETTINGS, Experiment
-from benchmarks.experiments.entries import name
+from benchmarks.experiments.entries import entry_id
 from benchmarks.experiments.harness import ExperimentFolder
 from benchmarks.speed import alphabeta as speed_alphabeta
 from benchmarks.speed.alphabeta import Answer, Pass, Program
@@ -55,10 +55,10 @@ def test_all_players_can_be_made() -> None:
 
 
 def test_no_player_plays_twice() -> None:
-    names = [name(entry) for entry in EXPERIMENT.entries()]
+    names = [entry_id(entry) for entry in EXPERIMENT.entries()]
     parts = [*map(EXPERIMENT.by_evaluation, TILES), EXPERIMENT.by_depth()]
     assert len(set(names)) == len(names) < sum(map(len, parts))
-    assert set(names) == {name(entry) for part in parts for entry in part.values()}
+    assert set(names) == {entry_id(entry) for part in parts for entry in part.values()}
 
 
 # A tiny experiment

@@ -633,8 +633,8 @@ def test_every_player_has_a_row() -> None:
     measures: tuple[Measure, ...] = ("regrets", "scores")
     for measure in measures:
         rows = json_files.rows(run.RESULTS / report.FILES[measure])
-        expected = {entries.name(entry) for entry in experiment.entries(measure)}
-        assert expected <= {entries.name(row) for row in rows}
+        expected = {entries.entry_id(entry) for entry in experiment.entries(measure)}
+        assert expected <= {entries.entry_id(row) for row in rows}
     learned = json_files.rows(run.RESULTS / report.FILES["learners"])
     plans = {(plan.experiment, plan.run) for plan in experiment.learner_plans()}
     assert {(row["experiment"], row["run"]) for row in learned} == plans

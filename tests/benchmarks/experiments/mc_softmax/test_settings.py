@@ -72,7 +72,7 @@ def test_all_additions_are_measured_with_the_plain_search() -> None:
 
 @pytest.mark.parametrize("measure", ["regrets", "scores"])
 def test_settings_belong_to_existing_players(measure: Measure) -> None:
-    names = [entries.name(entry) for entry in EXPERIMENT.entries(measure)]
+    names = [entries.entry_id(entry) for entry in EXPERIMENT.entries(measure)]
     assert len(set(names)) == len(names) > 60
     for entry in EXPERIMENT.entries(measure):
         options = {key: value for key, value in entry["settings"].items() if key != "network"}
@@ -86,7 +86,7 @@ def test_regrets_count_for_their_positions_only() -> None:
     other = replace(EXPERIMENT, positions=replace(EXPERIMENT.positions, most=100))
     for measure in list[Measure](["regrets", "scores"]):
         ours, theirs = (
-            {entries.name(entry) for entry in of.entries(measure)} for of in (EXPERIMENT, other)
+            {entries.entry_id(entry) for entry in of.entries(measure)} for of in (EXPERIMENT, other)
         )
         assert not ours & theirs if measure == "regrets" else ours == theirs
 
