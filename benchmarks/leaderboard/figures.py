@@ -22,10 +22,19 @@ N_STRONGEST = 6
 """Number of players in the part of the figure for the strongest."""
 
 
-def save(figure: Any, path: Path) -> None:
-    """Write a figure of matplotlib as SVG, without a date or random names, and close it."""
-    with plt.rc_context({"svg.hashsalt": "afterstate"}):
-        figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
+def save(figure: Any, path: Path, salt: str = "afterstate", **options: Any) -> None:
+    """Write a figure of matplotlib, as SVG without a date or random names, and close it.
+
+    Args:
+        figure: the figure.
+        path: a file of any format that matplotlib writes.
+        salt: text that determines the names in an SVG.
+        options: other arguments of `savefig`; by default margins are cut off.
+    """
+    options = {"bbox_inches": "tight"} | options
+    metadata = {"Date": None} if path.suffix.lower() == ".svg" else None
+    with plt.rc_context({"svg.hashsalt": salt}):
+        figure.savefig(path, metadata=metadata, **options)
     plt.close(figure)
 
 

@@ -12,17 +12,15 @@ from itertools import cycle
 from pathlib import Path
 from typing import NamedTuple
 
-import matplotlib
 import numpy as np
 import pandas as pd
-
-matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from afterstate.agents.daihinmin.learning.rank_settings import RankRun
 from afterstate.envs.json_files import Row
+from afterstate.leaderboard import figures
 from afterstate.text_tables import markdown
 from benchmarks.experiments.daihinmin.settings import (
     FOLDER,
@@ -428,7 +426,7 @@ def write(
     text = page(experiment, name, rows, curves, verdicts)
     path.with_suffix(".md").write_text(text, encoding="utf-8")
     by_player = results(rows)
-    with plt.rc_context({"svg.hashsalt": experiment.title, "font.size": 9}):
+    with plt.rc_context({"font.size": 9}):
         figure, panels = plt.subplots(2, 2, figsize=(11, 8), layout="constrained")
         figure.suptitle(experiment.title)
         _draw_points(panels[0, 0], experiment, by_player)
@@ -436,5 +434,4 @@ def write(
         against = "points per 100 against sample clients"
         _draw_curves(panels[1, 0], curves, "against_sample", against)
         _draw_curves(panels[1, 1], curves, "rmse", "RMSE on new games")
-        figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
-        plt.close(figure)
+        figures.save(figure, path.with_suffix(".svg"), experiment.title, bbox_inches=None)

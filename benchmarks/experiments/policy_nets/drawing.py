@@ -116,10 +116,8 @@ def _panels(rows: int, columns: int, width: float, height: float) -> tuple[Any, 
 
 
 def _save(figure: Any, path: str | Path) -> None:
-    """Write a figure; the same figure gives the same bytes of SVG."""
-    from matplotlib import rc_context
+    """Write a figure, in a new folder if there is none."""
+    from afterstate.leaderboard import figures
 
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    dateless = {"Date": None} if Path(path).suffix.lower() == ".svg" else None
-    with rc_context({"svg.hashsalt": "afterstate"}):
-        figure.savefig(path, dpi=110, metadata=dateless)
+    figures.save(figure, Path(path), bbox_inches=None, dpi=110)

@@ -5,17 +5,15 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-import matplotlib
-
-from benchmarks.experiments.quasi_greedy.rows import Curves, Point
-from benchmarks.experiments.quasi_greedy.settings import DEPTHS, Experiment, Published, Scale
-
-matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, LogLocator, NullLocator, StrMethodFormatter
+
+from afterstate.leaderboard import figures
+from benchmarks.experiments.quasi_greedy.rows import Curves, Point
+from benchmarks.experiments.quasi_greedy.settings import DEPTHS, Experiment, Published, Scale
 
 COLORS = ("#111111", "#d55e00", "#0072b2", "#009e73", "#9a9a9a", "#e69f00", "#56b4e9", "#cc79a7")
 MARKERS = "osD^vP*X"
@@ -37,7 +35,7 @@ def _marker(i: int) -> str:
 def draw(experiment: Experiment, scale: Scale, curves: Curves, path: Path) -> None:
     """Draw the figure to a file, the same file for the same scores."""
     lines = 0.36 * len(experiment.runs)
-    with plt.rc_context({"svg.hashsalt": experiment.name, "font.size": 10}):
+    with plt.rc_context({"font.size": 10}):
         figure, panels = plt.subplots(
             *(2, len(DEPTHS)),
             figsize=(11, 4.6 + lines),
@@ -50,8 +48,7 @@ def draw(experiment: Experiment, scale: Scale, curves: Curves, path: Path) -> No
             _draw_ends(panels[1, i], experiment, curves, measure)
             panels[1, i].tick_params(labelleft=i == 0)
         _draw_legend(figure, experiment, scale)
-        figure.savefig(path, dpi=120, metadata={"Date": None} if path.suffix == ".svg" else None)
-        plt.close(figure)
+        figures.save(figure, path, experiment.name, bbox_inches=None, dpi=120)
 
 
 # Curves
