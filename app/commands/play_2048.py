@@ -72,6 +72,7 @@ class Terminal:
 
 
 def _terminal() -> blessed.Terminal:
+    """Return the terminal that the program runs in."""
     import blessed
 
     return blessed.Terminal()

@@ -48,11 +48,19 @@ def run(options: Web) -> None:
     app: Any = create_app(options.folder or default_folder(), limits, hosts)
     with listen(options.host, options.port) as listener:
         _announce(options, listener.getsockname()[1])
-        settings: Any = {"log_config": None, "access_log": False, "server_header": False}
-        settings |= {"ws": "none", "limit_concurrency": 500, "timeout_graceful_shutdown": 3}
-        settings |= {"http": Connection, "timeout_keep_alive": KEEP_SECONDS}
-        settings |= {"forwarded_allow_ips": "127.0.0.1"}  # a proxy here names its clients
-        Server(uvicorn.Config(app, **settings), partial(stop_searches, app.app)).run([listener])
+        config = uvicorn.Config(
+            app,
+            http=Connection,
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            forwarded_allow_ips="127.0.0.1",  # a proxy here names its clients
+            limit_concurrency=500,
+            timeout_keep_alive=KEEP_SECONDS,
+            timeout_graceful_shutdown=3,
+        )
+        Server(config, partial(stop_searches, app.app)).run([listener])
 
 
 def _log() -> None:

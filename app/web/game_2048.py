@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field
 
 from afterstate.envs.game2048.env import Game2048Env
 from afterstate.envs.game2048.rules import MAX_EXPONENT, words
+from afterstate.envs.words import Words
 from afterstate.web.answers import Json
 
 MAX_UNDO = 200
@@ -124,8 +125,8 @@ def cells(board: list[int]) -> Any:
     return np.array(board, np.uint8).reshape(4, 4)
 
 
-def word(board: list[int]) -> Any:
-    """Return the board word that players see, downgraded above 32768."""
+def word_batch(board: list[int]) -> Words:
+    """Return the board that players see as a batch of one word, downgraded above 32768."""
     return words(cells(board)[None])
 
 
@@ -149,7 +150,7 @@ def let_play(
     seconds, now = 0.0, state(game)
     while len(played) < most and not now["over"]:
         start = time.perf_counter()
-        action = int(player.act(word(game.position.board))[0])
+        action = int(player.act(word_batch(game.position.board))[0])
         seconds += time.perf_counter() - start
         now = play(game, action)
         played.append(now)

@@ -20,7 +20,7 @@ from afterstate.web.routes import daihinmin, game_2048, leaderboard, learning, p
 from afterstate.web.routes.site import State, set_cookie
 from afterstate.web.settings import Limits
 from afterstate.web.thinking.learners import Learners
-from afterstate.web.thinking.pool import Thinking
+from afterstate.web.thinking.pool import SearchPool
 from afterstate.web.visitors import Visitors
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -39,11 +39,11 @@ def create_app(
         hosts: names of the server that requests may have.
     """
     limits = limits or Limits()
-    site = State(limits, Visitors(folder, limits), Thinking(limits), Learners(limits))
+    site = State(limits, Visitors(folder, limits), SearchPool(limits), Learners(limits))
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        loading = asyncio.create_task(site.thinking.start())
+        loading = asyncio.create_task(site.searches.start())
         yield
         loading.cancel()
 
@@ -62,7 +62,7 @@ def create_app(
 async def stop_searches(app: FastAPI) -> None:
     """Stop all searches and learners; requests that wait for them are refused."""
     app.state.site.learners.close()
-    await app.state.site.thinking.close()
+    await app.state.site.searches.close()
 
 
 def _refuse(request: Request, error: Any) -> JSONResponse:

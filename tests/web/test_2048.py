@@ -116,7 +116,7 @@ def test_a_refusal_says_what_was_expected(
 def test_a_hint_is_the_move_of_the_player_with_all_values(visitor: Visitor) -> None:
     visitor.post("2048/new", board=BOARD)
     player: Any = agents.make("expectimax", depth=2)
-    word = game_2048.word(BOARD)
+    word = game_2048.word_batch(BOARD)
     hint = visitor.post("2048/hint", player=FAST, detail=True)
     assert hint["action"] == player.act(word)[0]
     values = [-np.inf if each is None else each for each in hint["values"]]
@@ -160,7 +160,7 @@ def test_hints_are_the_moves_of_the_player(
     player = agents.make(name, **settings)
     for board in played:
         hint = analysis.hint(player, board, detail=False)
-        assert hint["action"] == int(player.act(game_2048.word(board))[0])
+        assert hint["action"] == int(player.act(game_2048.word_batch(board))[0])
         values = [-np.inf if each is None else each for each in hint["values"]]
         assert hint["action"] == int(np.argmax(values))
 

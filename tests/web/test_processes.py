@@ -21,7 +21,7 @@ from afterstate.web.answers import Refusal
 from afterstate.web.settings import Limits
 from afterstate.web.thinking import preload
 from afterstate.web.thinking.learners import LOST, Learners, _Learner
-from afterstate.web.thinking.pool import PATIENCE, Thinking, Worker
+from afterstate.web.thinking.pool import PATIENCE, SearchPool, Worker
 from tests.web.answering import allocate, echo, sleep
 
 pytestmark = pytest.mark.slow
@@ -53,18 +53,18 @@ def test_a_process_answers_until_it_is_killed() -> None:
 
 def test_a_killed_process_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     async def search() -> None:
-        thinking = Thinking(Limits(seconds=60))  # on a busy machine, a process takes long to start
-        thinking.loaded.set()
-        thinking._idle.append(killed())
+        pool = SearchPool(Limits(seconds=60))  # on a busy machine, a process takes long to start
+        pool.loaded.set()
+        pool._idle.append(killed())
 
         async def new() -> Worker:
             return Worker(echo)
 
-        monkeypatch.setattr(thinking, "_new", new)
+        monkeypatch.setattr(pool, "_new", new)
         for number in range(2):
             request = {"n": number, "player": RANDOM}
-            assert await thinking.run("visitor", request) == request
-        await thinking.close()
+            assert await pool.run("visitor", request) == request
+        await pool.close()
 
     asyncio.run(search())
 
@@ -82,18 +82,18 @@ def test_a_process_that_has_torch_is_kept_for_players_that_need_it(
             return await super().ask(request | {"time": time_})
 
     async def search() -> None:
-        thinking = Thinking(Limits(fast=1, slow=1))
-        thinking.loaded.set()
+        pool = SearchPool(Limits(fast=1, slow=1))
+        pool.loaded.set()
 
         async def new() -> Worker:
             worker = Recorded(sleep)
             await Worker.ask(worker, {"time": 0})  # the process has started
             return worker
 
-        monkeypatch.setattr(thinking, "_new", new)
+        monkeypatch.setattr(pool, "_new", new)
         for name in ("random", "value-net", "random", "value-net", "daihinmin-rank"):
-            await thinking.run("visitor", {"kind": "hint", "player": {"name": name}})
-        await thinking.close()
+            await pool.run("visitor", {"kind": "hint", "player": {"name": name}})
+        await pool.close()
 
     asyncio.run(search())
     processes = list(dict.fromkeys(pid for pid, _ in asked))
@@ -108,8 +108,8 @@ def test_of_the_processes_that_have_torch_one_is_kept_also_a_slow_one(
     started: list[Worker] = []
 
     async def search() -> None:
-        thinking = Thinking(Limits(fast=2))
-        thinking.loaded.set()
+        pool = SearchPool(Limits(fast=2))
+        pool.loaded.set()
 
         async def new() -> Worker:
             worker = Worker(sleep)
@@ -117,14 +117,14 @@ def test_of_the_processes_that_have_torch_one_is_kept_also_a_slow_one(
             await worker.ask({"time": 0})  # the process has started
             return worker
 
-        monkeypatch.setattr(thinking, "_new", new)
+        monkeypatch.setattr(pool, "_new", new)
         slow = {"time": 1.5 * PATIENCE, "kind": "hint", "player": {"name": "value-net"}}
-        both = [thinking.run(visitor, slow) for visitor in ("one", "other")]
+        both = [pool.run(visitor, slow) for visitor in ("one", "other")]
         await asyncio.gather(*both)
         assert [worker.is_alive for worker in started].count(True) == 1
-        await thinking.run("one", slow)
+        await pool.run("one", slow)
         assert len(started) == 2
-        await thinking.close()
+        await pool.close()
 
     asyncio.run(search())
 
@@ -135,19 +135,19 @@ def test_runs_of_many_moves_leave_the_fast_places_to_others(
     monkeypatch.setattr("afterstate.web.thinking.pool.PATIENCE", 1.5)
 
     async def search() -> float:
-        thinking = Thinking(Limits(fast=1, slow=2))
-        thinking.loaded.set()
-        thinking._idle.extend(Worker(sleep) for _ in range(2))
-        for worker in thinking._idle:
+        pool = SearchPool(Limits(fast=1, slow=2))
+        pool.loaded.set()
+        pool._idle.extend(Worker(sleep) for _ in range(2))
+        for worker in pool._idle:
             await worker.ask({"time": 0})  # the processes have started
         many = {"player": RANDOM, "moves": 2000, "time": 2}
-        running = asyncio.create_task(thinking.run("run", many))
+        running = asyncio.create_task(pool.run("run", many))
         await asyncio.sleep(0.1)
         start = time.monotonic()
-        await thinking.run("hint", {"player": RANDOM, "time": 0})
+        await pool.run("hint", {"player": RANDOM, "time": 0})
         took = time.monotonic() - start
         await running
-        await thinking.close()
+        await pool.close()
         return took
 
     assert asyncio.run(search()) < 1
@@ -222,26 +222,26 @@ def test_searches_that_are_stopped_twice_give_their_places_back(
     started: list[Worker] = []
 
     async def search() -> None:
-        thinking = Thinking(Limits(fast=1))
-        thinking.loaded.set()
+        pool = SearchPool(Limits(fast=1))
+        pool.loaded.set()
 
         async def new() -> Worker:
             started.append(Worker(sleep))
             return started[-1]
 
-        monkeypatch.setattr(thinking, "_new", new)
+        monkeypatch.setattr(pool, "_new", new)
         for _ in range(2):
-            asked = asyncio.create_task(thinking.run("visitor", {"time": 30, "player": RANDOM}))
+            asked = asyncio.create_task(pool.run("visitor", {"time": 30, "player": RANDOM}))
             await asyncio.sleep(0.1)
-            assert thinking.stop("visitor")
+            assert pool.stop("visitor")
             for _ in range(gap):
                 await asyncio.sleep(0)
-            thinking.stop("visitor")
+            pool.stop("visitor")
             with pytest.raises(Refusal, match="stopped"):
                 await asked
         request = {"time": 0, "player": RANDOM}
-        assert await asyncio.wait_for(thinking.run("other", request), 60) == request
-        await thinking.close()
+        assert await asyncio.wait_for(pool.run("other", request), 60) == request
+        await pool.close()
 
     asyncio.run(search())
     assert len(started) == 3
@@ -253,24 +253,24 @@ def test_searches_that_are_stopped_twice_give_their_places_back(
 def test_a_network_that_learns_answers_one_request_at_a_time() -> None:
     async def ask() -> None:
         limits = Limits(seconds=60)
-        thinking, learners = Thinking(limits), Learners(limits)
-        thinking.loaded.set()
+        pool, learners = SearchPool(limits), Learners(limits)
+        pool.loaded.set()
         learner = learners._by_visitor["me"] = _Learner(Worker(sleep), 1)
         search = partial(learners.ask, "me")
-        first = asyncio.create_task(thinking.run("me", {"kind": "hint", "time": 1}, search))
+        first = asyncio.create_task(pool.run("me", {"kind": "hint", "time": 1}, search))
         await asyncio.sleep(0.1)
-        assert thinking.is_running("me")
+        assert pool.is_running("me")
         with pytest.raises(Refusal, match="one search at a time"):
-            await thinking.run("me", {"kind": "hint", "time": 0}, search)
-        thinking.stop("me")
+            await pool.run("me", {"kind": "hint", "time": 0}, search)
+        pool.stop("me")
         with pytest.raises(Refusal, match="the search was stopped"):
             await first
         with pytest.raises(Refusal, match="has not ended its last search"):
-            await thinking.run("me", {"kind": "hint", "time": 0}, search)
+            await pool.run("me", {"kind": "hint", "time": 0}, search)
         assert learner.search is not None
         await asyncio.wait_for(learner.search, 60)
         for _ in range(2):
-            assert (await thinking.run("me", {"kind": "hint", "time": 0}, search))["time"] == 0
+            assert (await pool.run("me", {"kind": "hint", "time": 0}, search))["time"] == 0
         learners.close()
 
     asyncio.run(ask())
@@ -279,20 +279,20 @@ def test_a_network_that_learns_answers_one_request_at_a_time() -> None:
 def test_a_search_of_a_network_that_learns_has_the_time_limit() -> None:
     async def ask() -> None:
         limits = Limits(seconds=1)
-        thinking, learners = Thinking(limits), Learners(limits)
-        thinking.loaded.set()
+        pool, learners = SearchPool(limits), Learners(limits)
+        pool.loaded.set()
         learner = learners._by_visitor["me"] = _Learner(Worker(sleep), 1)
         search = partial(learners.ask, "me")
         with pytest.raises(Refusal, match="stopped after 1 s"):
-            await thinking.run("me", {"kind": "play", "time": 3}, search)
-        assert not thinking.is_running("me")
+            await pool.run("me", {"kind": "play", "time": 3}, search)
+        assert not pool.is_running("me")
         assert learner.search is not None
         await asyncio.wait_for(learner.search, 60)
-        answer = await thinking.run("me", {"kind": "games", "time": 1.5}, search)
+        answer = await pool.run("me", {"kind": "games", "time": 1.5}, search)
         assert answer["time"] == 1.5
         step = asyncio.create_task(learner.ask({"kind": "learn", "time": 1.5}))
         await asyncio.sleep(0.05)  # the time begins when the step of learning has ended
-        answer = await thinking.run("me", {"kind": "hint", "time": 0.01}, search)
+        answer = await pool.run("me", {"kind": "hint", "time": 0.01}, search)
         assert answer["time"] == 0.01 and step.done()
         learners.close()
 
@@ -321,20 +321,20 @@ def test_searches_are_refused_if_the_players_cannot_be_loaded(
     """Also those that wait already; the log has the reason."""
 
     async def search() -> None:
-        thinking = Thinking(Limits(seconds=60))
+        pool = SearchPool(Limits(seconds=60))
 
         async def new() -> Worker:
             raise EOFError("the server of forks is gone")
 
-        monkeypatch.setattr(thinking, "_new", new)
-        waiting = asyncio.create_task(thinking.run("a", {"player": RANDOM}))
+        monkeypatch.setattr(pool, "_new", new)
+        waiting = asyncio.create_task(pool.run("a", {"player": RANDOM}))
         await asyncio.sleep(0)
-        await thinking.start()
-        for asked in (waiting, thinking.run("b", {"player": RANDOM})):
+        await pool.start()
+        for asked in (waiting, pool.run("b", {"player": RANDOM})):
             with pytest.raises(Refusal, match="the players cannot be loaded"):
                 await asyncio.wait_for(asked, 60)
-        assert not thinking.is_ready
-        await thinking.close()
+        assert not pool.is_ready
+        await pool.close()
 
     asyncio.run(search())
     assert "the server of forks is gone" in caplog.text
@@ -342,21 +342,21 @@ def test_searches_are_refused_if_the_players_cannot_be_loaded(
 
 def test_a_search_waits_until_the_players_are_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     async def search() -> None:
-        thinking = Thinking(Limits(seconds=60))
+        pool = SearchPool(Limits(seconds=60))
 
         async def new() -> Worker:
             return Worker(echo)
 
-        monkeypatch.setattr(thinking, "_new", new)
+        monkeypatch.setattr(pool, "_new", new)
         stopped, asked = (
-            asyncio.create_task(thinking.run(visitor, {"player": RANDOM})) for visitor in "ab"
+            asyncio.create_task(pool.run(visitor, {"player": RANDOM})) for visitor in "ab"
         )
         await asyncio.sleep(0.05)
-        assert thinking.is_running("a") and thinking.stop("a")
+        assert pool.is_running("a") and pool.stop("a")
         with pytest.raises(Refusal, match="stopped"):
             await stopped
-        thinking.loaded.set()
+        pool.loaded.set()
         assert await asyncio.wait_for(asked, 60) == {"player": RANDOM}
-        await thinking.close()
+        await pool.close()
 
     asyncio.run(search())

@@ -93,7 +93,7 @@ async def advance(body: Turn, me: Me, site: Site) -> Json:
     if player < 0 or is_visitor:
         raise Refusal(409, "no other player is in turn")
     request = _request("move", match, match.players[player] or {})
-    answer = await site.thinking.run(me.key, request | {"seed": match.seed + player})
+    answer = await site.searches.run(me.key, request | {"seed": match.seed + player})
     unchanged(me.games.match, match, body.turn)
     return _moved(site, me, answer)
 
@@ -113,7 +113,7 @@ async def hint(body: HintDaihinmin, me: Me, site: Site) -> Json:
     match, spec = me.match, body.player.spec("daihinmin")
     _my_turn(match, match.turn)
     turn = match.turn
-    answer = await site.thinking.run(me.key, _request("hint_daihinmin", match, spec))
+    answer = await site.searches.run(me.key, _request("hint_daihinmin", match, spec))
     unchanged(me.games.match, match, turn)
     return {"turn": turn, **answer}
 
@@ -124,14 +124,14 @@ async def steps(me: Me, site: Site) -> JSONResponse:
     if None in me.match.players and game_daihinmin.in_turn(me.match)[0] >= 0:
         raise Refusal(409, "the game can be stepped through once it is over")
     request = {"kind": "steps", "match": me.match.model_dump(exclude={"events"})}
-    return JSONResponse(await site.thinking.run(me.key, request))
+    return JSONResponse(await site.searches.run(me.key, request))
 
 
 @router.post("/recorded")
 async def recorded(body: Recorded, me: Starter, site: Site) -> JSONResponse:
     """Return the positions of a recorded game."""
     request = {"kind": "recorded", "game": body.game}
-    return JSONResponse(await site.thinking.run(me.key, request))
+    return JSONResponse(await site.searches.run(me.key, request))
 
 
 def _request(kind: str, match: Match, spec: Json) -> Json:

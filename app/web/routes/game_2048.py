@@ -29,7 +29,7 @@ router = APIRouter(prefix="/api/2048")
 async def _ask(site: State, me: Visitor, request: Json) -> Json:
     """Return the answer of a player, or of the network that the visitor has trained."""
     is_trained = request["player"]["name"] == choices.TRAINED.name
-    return await site.thinking.run(
+    return await site.searches.run(
         me.key, request, partial(site.learners.ask, me.key) if is_trained else None
     )
 

@@ -22,7 +22,7 @@ async def state(me: Me, site: Site) -> Json:
 @router.post("/start")
 async def start(body: Learn, me: Starter, site: Site) -> Json:
     """Let a new network learn for a time; return its state."""
-    if not site.thinking.is_ready:
+    if not site.searches.is_ready:
         raise Refusal(503, "the players are being loaded, try again in a moment")
     return await site.learners.start(me.key, body.seed, body.seconds)
 
@@ -37,7 +37,7 @@ async def resume(body: Learn, me: Me, site: Site) -> Json:
 async def play(body: PlayGames, me: Me, site: Site) -> Json:
     """Let the network play for a time; return what it reaches."""
     request = {"kind": "games", "seconds": body.seconds}
-    return await site.thinking.run(me.key, request, partial(site.learners.ask, me.key))
+    return await site.searches.run(me.key, request, partial(site.learners.ask, me.key))
 
 
 @router.post("/stop")

@@ -32,8 +32,8 @@ async def me(visitor: Me, site: Site, request: Request, response: Response) -> J
     return {
         "players": choices.listed(),
         "trained": choices.TRAINED.as_json(),
-        "ready": site.thinking.is_ready,
-        "thinking": site.thinking.is_running(visitor.key),
+        "ready": site.searches.is_ready,
+        "thinking": site.searches.is_running(visitor.key),
         "seconds": site.limits.seconds,
         "game_2048": None if game is None else game_2048.state(game),
         "match": None if match is None else game_daihinmin.state(match, False),
@@ -43,4 +43,4 @@ async def me(visitor: Me, site: Site, request: Request, response: Response) -> J
 @router.post("/api/stop")
 async def stop(visitor: Me, site: Site) -> Json:
     """Stop the visitor's search."""
-    return {"stopped": site.thinking.stop(visitor.key)}
+    return {"stopped": site.searches.stop(visitor.key)}

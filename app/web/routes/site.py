@@ -15,7 +15,7 @@ from afterstate.web.game_daihinmin import Match
 from afterstate.web.guard import cookie_name, cookie_of
 from afterstate.web.settings import Limits
 from afterstate.web.thinking.learners import Learners
-from afterstate.web.thinking.pool import Thinking
+from afterstate.web.thinking.pool import SearchPool
 from afterstate.web.visitors import Games, Visitor, Visitors
 
 Held = TypeVar("Held", game_2048.Game, Match)
@@ -27,7 +27,7 @@ class State:
 
     limits: Limits
     visitors: Visitors
-    thinking: Thinking
+    searches: SearchPool
     learners: Learners
 
 

@@ -19,7 +19,7 @@ from afterstate.envs.daihinmin.rules import Game
 from afterstate.web import game_2048
 from afterstate.web.answers import Json
 from afterstate.web.game_2048 import Game as Game2048
-from afterstate.web.game_2048 import afterstates, board_of, outcomes, word
+from afterstate.web.game_2048 import afterstates, board_of, outcomes, word_batch
 
 Evaluate = Callable[[list[list[int]]], Any]
 """Maps boards to the values `[n, 4]` of their moves, minus infinity for illegal ones."""
@@ -41,7 +41,7 @@ def hint(player: Any, board: list[int], detail: bool) -> Json:
     start = time.perf_counter()
     result = _searched(player, board)
     result["seconds"] = time.perf_counter() - start
-    result["seen"] = board_of(word(board)[0])
+    result["seen"] = board_of(word_batch(board)[0])
     if detail:
         result |= _details(player, board, result["action"])
     return result
@@ -53,7 +53,7 @@ def _searched(player: Any, board: list[int]) -> Json:
         return _softmax(player, board)
     if hasattr(player, "evaluate"):
         return _evaluated(player, board)
-    result: Json = {"action": int(player.act(word(board))[0])}
+    result: Json = {"action": int(player.act(word_batch(board))[0])}
     if hasattr(player, "probabilities"):
         return result | {"probabilities": _probabilities(player, board)}
     evaluate = evaluation(player)
@@ -63,7 +63,7 @@ def _searched(player: Any, board: list[int]) -> Json:
 def _evaluated(player: Any, board: list[int]) -> Json:
     """Return the best of the values by one search, the values, and the counts of the search."""
     before = _counts(player)
-    values = player.evaluate(word(board))[0]
+    values = player.evaluate(word_batch(board))[0]
     counts = {name: n - before[name] for name, n in _counts(player).items()}
     return {"action": int(np.argmax(values)), "counts": counts, "values": _numbers(values)}
 
@@ -71,7 +71,7 @@ def _evaluated(player: Any, board: list[int]) -> Json:
 def _probabilities(player: Any, board: list[int]) -> list[float | None]:
     """Return the probabilities of the legal moves, of which a player selects one."""
     legal = np.array(afterstates(board)[2])
-    odds = np.where(legal, player.probabilities(word(board))[0], 0.0)
+    odds = np.where(legal, player.probabilities(word_batch(board))[0], 0.0)
     return _numbers(np.where(legal, odds / (odds.sum() or 1.0), -np.inf))
 
 
@@ -85,7 +85,7 @@ def _counts(player: Any) -> dict[str, int]:
 
 def _softmax(player: Any, board: list[int]) -> Json:
     """Return the result of a Monte-Carlo Softmax search, with its tree."""
-    trees, batch = player.grow(word(board))
+    trees, batch = player.grow(word_batch(board))
     result = player.result_of(batch)
     visits = result.visits[0].tolist()
     return {
@@ -139,7 +139,7 @@ def _outcome(trees: Any, index: int, levels: int) -> Json:
 def evaluation(player: Any) -> Evaluate | None:
     """Return the function by which a player values moves; None for one without values."""
     if hasattr(player, "evaluate"):
-        return lambda boards: player.evaluate(np.concatenate([word(each) for each in boards]))
+        return lambda boards: player.evaluate(np.concatenate([word_batch(each) for each in boards]))
     if _has_table(player):
         from afterstate.agents.game2048.values import ntuple
 
@@ -154,7 +154,7 @@ def _one_ply(boards: list[list[int]], estimate: Callable[[Any], Any]) -> Any:
     values = np.full((len(boards), 4), -np.inf)
     for row, board in zip(values, boards, strict=True):
         afters, rewards, legal = afterstates(board)
-        estimates = estimate(np.concatenate([word(each) for each in afters]))
+        estimates = estimate(np.concatenate([word_batch(each) for each in afters]))
         for action in np.flatnonzero(legal):
             row[action] = rewards[action] + float(estimates[action])
     return values

@@ -198,8 +198,8 @@ class _Place:
         self._taken = None
 
 
-class Thinking:
-    """The searches of all visitors.
+class SearchPool:
+    """The processes that search for all visitors.
 
     Args:
         limits: numbers of places, and the time of a search.

@@ -145,7 +145,7 @@ def warm_up() -> None:
 def _choose_first(mover: Any) -> None:
     """Let a player of 2048 give a hint and choose a move, which compiles its kernels."""
     analysis.hint(mover, _START, True)
-    mover.act(game_2048.word(_START))
+    mover.act(game_2048.word_batch(_START))
 
 
 def _play_out(match: game_daihinmin.Match) -> None:
