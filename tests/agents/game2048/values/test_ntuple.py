@@ -30,6 +30,7 @@ from afterstate.envs.game2048.games import new_games
 from afterstate.envs.game2048.rules import afterstates, from_text, symmetries, table
 from tests.oracles import game2048 as oracle
 from tests.oracles.ntuple import NaiveNetwork, entry, index, symmetric_boards
+from tests.support.game2048.tuple_networks import words
 
 SIZES = [(4, 4), (3, 3), (2, 2), (2, 3), (3, 2), (4, 2), (3, 4), (1, 2), (4, 1)]
 by_size = pytest.mark.parametrize("size", SIZES)
@@ -62,10 +63,6 @@ def brute_value(net: Network, tuples: list[list[int]], board: oracle.Board) -> i
         for each in symmetric_boards(board):
             value += int(weights[index(each, sorted(cells))])
     return value
-
-
-def words(boards: list[oracle.Board]) -> Any:
-    return np.array([oracle.to_word(board) for board in boards], np.uint64)
 
 
 # Values
