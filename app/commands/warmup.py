@@ -17,7 +17,6 @@ from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.simple import RandomAgent
 from afterstate.commands.options import Warmup
 from afterstate.commands.players import game_of, move_once
-from afterstate.commands.seats import game_of, move_once
 from afterstate.envs import daihinmin_v0
 from afterstate.envs.messages import installed_by, listed
 

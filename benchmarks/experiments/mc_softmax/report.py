@@ -168,8 +168,8 @@ def by_kind(played: list[Row]) -> dict[str, list[Row]]:
 
 
 def of_other_networks(folder: ExperimentFolder[Experiment]) -> str:
-    """Return the scores by simulations of networks that are not the experiment's, by their hash."""
-    known = folder.experiment.networks.values()
+    """Return the scores by simulations of networks that are not the experiment's."""
+    known, names = {*folder.experiment.networks.values()}, folder.experiment.other_networks
     every = {entry_id(row): row for row in json_files.rows(folder.path / FILES["scores"])}
     played = [row for row in every.values() if row["group"] == "simulations"]
     body: list[list[str]] = []
@@ -393,7 +393,7 @@ def write(folder: ExperimentFolder[Experiment]) -> None:
     folder.path.mkdir(parents=True, exist_ok=True)
     texts = published_texts(HERE, folder.path, ["text.md", "verdicts.md", "added.md"])
     players = player_sections(folder)
-    played = {name(row): row for row in json_files.rows(folder.path / FILES["scores"])}
+    played = {entry_id(row): row for row in json_files.rows(folder.path / FILES["scores"])}
     time = [took(list(played.values()))] if players else []
     parts = ["# " + folder.experiment.title, *texts[:1], *time, *texts[1:]]
     readings = (HERE / "readings.md").read_text(encoding="utf-8").rstrip()

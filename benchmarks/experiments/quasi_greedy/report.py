@@ -123,7 +123,7 @@ def _spread(
     measured, or several were.
     """
     widths = [
-        1.96 * math.sqrt(PAPER_RUNS) / t.ppf(0.975, PAPER_RUNS - 1) * theirs.spread / theirs.middle
+        1.96 * math.sqrt(PAPER_RUNS) / t.ppf(0.975, PAPER_RUNS - 1) * theirs.half_interval / theirs.middle
         for theirs in published
     ]
     means = [each.mean for each in ours if each is not None and each.runs == 1]
