@@ -122,10 +122,8 @@ def _spread(
     Runs have the standard deviation of the paper's, relative to their mean. None if a run was not
     measured, or several were.
     """
-    widths = [
-        1.96 * math.sqrt(PAPER_RUNS) / t.ppf(0.975, PAPER_RUNS - 1) * theirs.half_interval / theirs.middle
-        for theirs in published
-    ]
+    per_run = 1.96 * math.sqrt(PAPER_RUNS) / t.ppf(0.975, PAPER_RUNS - 1)
+    widths = [per_run * theirs.half_interval / theirs.middle for theirs in published]
     means = [each.mean for each in ours if each is not None and each.runs == 1]
     if len(means) < 2:
         return None
