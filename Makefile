@@ -29,7 +29,7 @@ PROPERTIES = $(BIN)/python -m pytest tests/test_properties.py tests/web/test_any
 .PHONY: demo web test slow bounds exhaustive fuzz soak ray lint docs clean
 
 demo: $(VENV)/examples.done
-	@echo "Learning 2048 for a minute. The first start compiles, for some fifteen seconds."
+	@echo "Learning 2048 for a minute. The first start compiles for about another minute, and says so."
 	$(BIN)/python examples/quickstart.py $(ARGS)
 
 web: $(VENV)/web.done

@@ -74,14 +74,18 @@ SIGNALS = tuple(
 
 
 class _Listener(events.Listener):
-    """Measures how long the kernels of each group are compiled."""
+    """Measures how long the kernels of each group are compiled, and all together."""
 
     def __init__(self, is_quiet: bool = False) -> None:
         self._is_quiet = is_quiet
         self._seconds = dict.fromkeys(GROUPS, 0.0)
         self._announced = set[str]()
         self._group: str | None = None
-        self._depth, self._start = 0, 0.0
+        self._depth, self._start, self._total = 0, 0.0, 0.0
+
+    def seconds(self) -> float:
+        """Return the time that all kernels were compiled so far."""
+        return self._total + (time.monotonic() - self._start if self._depth else 0.0)
 
     def on_start(self, event: Any) -> None:
         """Begin to measure, or look at the time; kernels that others call are compiled within."""
@@ -95,8 +99,10 @@ class _Listener(events.Listener):
         """Add the time of the outermost kernel."""
         self._depth -= 1
         if self._depth == 0:
+            seconds = time.monotonic() - self._start
+            self._total += seconds
             if self._group is not None:
-                self._seconds[self._group] += time.monotonic() - self._start
+                self._seconds[self._group] += seconds
 
     def _look(self, running: float) -> None:
         """Write the line of the group once it has taken long."""
@@ -142,6 +148,11 @@ class _Delay(events.Listener):
 def _group(module: str) -> str | None:
     """Return the group of a module, None if it is not of this package."""
     return next((group for group in GROUPS if module.startswith(group)), None)
+
+
+def clock() -> float:
+    """Return the seconds of a monotonic clock that stands still while kernels are compiled."""
+    return time.monotonic() - _LISTENER.seconds()
 
 
 @cache
@@ -215,5 +226,6 @@ class KernelLocator:
 _IMPLEMENTATION: Any = getattr(caching, "CacheImpl", None) or getattr(caching, "_CacheImpl")  # noqa: B009
 _LOCATORS: list[Any] = _IMPLEMENTATION._locator_classes
 _LOCATORS.insert(0, KernelLocator)
-events.register("numba:compile", _Listener(os.environ.get("AFTERSTATE_QUIET", "") not in ("", "0")))
+_LISTENER = _Listener(os.environ.get("AFTERSTATE_QUIET", "") not in ("", "0"))
+events.register("numba:compile", _LISTENER)
 events.register("numba:compiler_lock", _Delay())  # also when a kernel is loaded from the cache

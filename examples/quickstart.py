@@ -8,7 +8,6 @@ search. Writes the network, its learning curve and an animation of one game's la
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +24,7 @@ from afterstate.agents.game2048.values import ntuple_file
 from afterstate.agents.training.evaluation import half_interval
 from afterstate.agents.training.run import Progress, train
 from afterstate.envs import pictures
+from afterstate.envs.compiling import clock
 from afterstate.envs.game2048 import render
 
 TILES = (2048, 4096, 8192, 16384)
@@ -63,9 +63,9 @@ def learn(learner: NTupleLearner, seconds: float) -> list[Progress]:
 
 def compete(name: str, player: agents.Agent, n_games: int, seed: int) -> None:
     """Play games, and print the mean score with its 95% interval, shares of tiles and speed."""
-    start = time.monotonic()
+    start = clock()
     games = play(player, n_games, seed)
-    speed, scores = games.n_moves.sum() / (time.monotonic() - start), games.scores
+    speed, scores = games.n_moves.sum() / (clock() - start), games.scores
     shares = "".join(f"{(games.max_tiles >= tile).mean():8.0%}" for tile in TILES)
     mean = f"{scores.mean():,.0f} ± {half_interval(scores):,.0f}"
     print(f"{name:18}{n_games:6}{mean:>20}{shares}{speed:12,.0f}", flush=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
@@ -162,8 +161,10 @@ def _advance(trainee: Trainee, settings: RunSettings, options: Options, folder: 
     """Advance a trainee to the end of its run, with a progress bar."""
     from tqdm import tqdm
 
+    from afterstate.envs.compiling import clock
+
     limits = _limits(trainee, settings, options, folder)
-    start_time, before, total = time.monotonic(), trainee.amount, limits.end_of(trainee)
+    start_time, before, total = clock(), trainee.amount, limits.end_of(trainee)
     if total is not None and before >= total:
         text = f"{options.out} has {before:,} {trainee.amount_unit}: {total:,} are reached already"
         print(text, file=sys.stderr)
@@ -172,7 +173,7 @@ def _advance(trainee: Trainee, settings: RunSettings, options: Options, folder: 
         folder.check()
         bar.total = limits.end_of(trainee)
         if limits.seconds is not None:  # the total is the expected amount at the end of the time
-            share = (time.monotonic() - start_time) / limits.seconds
+            share = (clock() - start_time) / limits.seconds
             expected = before + (trainee.amount - before) / max(share, 1e-9)
             bar.total = min(expected, bar.total or expected)
         bar.update(trainee.amount - bar.n)

@@ -114,7 +114,7 @@ class Limits(NamedTuple):
     """Limits at which a run stops, saves and evaluates; None is no limit."""
 
     end: int | None = None  # amount of the learner at which to stop
-    seconds: float | None = None  # of this run
+    seconds: float | None = None  # of this run without compilation
     save_every: float | None = None  # seconds; None: save only at the end
     evaluate_every: int | None = None  # amount; the end is always evaluated
     evaluated: int | None = None  # amount of the learner at its last evaluation; None: as now
@@ -173,7 +173,10 @@ class _RunState:
         # Amount of the trainee in its file. A trainee that is saved after each chunk must not be
         # saved in the middle of one, when it is interrupted.
         self._in_file = trainee.amount if trainee.saves_each_chunk else -1
-        self._start = self._saved = time.monotonic()
+        from afterstate.envs.compiling import clock  # numba, which helps do not need
+
+        self._clock, self._saved = clock, time.monotonic()
+        self._start = clock()
         self._chunk = trainee.chunk  # amount until the next report
 
     @property
@@ -186,11 +189,11 @@ class _RunState:
         if self.end is not None and self.trainee.amount >= self.end:
             return True
         seconds = self.limits.seconds
-        return seconds is not None and time.monotonic() - self._start >= seconds
+        return seconds is not None and self._clock() - self._start >= seconds
 
     def advance(self) -> None:
         """Learn for about half a second."""
-        start, before = time.monotonic(), self.trainee.amount
+        start, before = self._clock(), self.trainee.amount
         most = [self._chunk]
         if self.end is not None:
             most.append(self.end - before)
@@ -199,7 +202,7 @@ class _RunState:
         step = min(most)
         self.trainee.advance(step)
         if step == self._chunk:  # not cut short
-            elapsed = max(1e-3, time.monotonic() - start)
+            elapsed = max(1e-3, self._clock() - start)
             self._chunk = max(1, int(step * min(2.0, SECONDS_PER_REPORT / elapsed)))
 
     def is_evaluation_due(self, is_done: bool) -> bool:
@@ -246,7 +249,7 @@ class MoveLearner(Protocol):
         """Number of games played."""
 
     seconds: float
-    """Wall-clock time of play and learning, in seconds."""
+    """Wall-clock time of play and learning without compilation, in seconds."""
 
     def learn(self, n_moves: float) -> Games:
         """Learn from about this many more moves, and return the games that ended meanwhile."""
@@ -263,7 +266,7 @@ class Progress(NamedTuple):
 
     n_games: int
     n_moves: int
-    seconds: float  # wall-clock time of play and learning since the learner's first move
+    seconds: float  # of play and learning without compilation, since the learner's first move
     moves_per_second: float  # in the last 40 reports
     mean_score: float  # of the last 1,000 games; nan if no game has ended
     rate_2048: float  # share of these games that reached 2048
@@ -413,7 +416,7 @@ def train(
     Args:
         learner: the learner; it learns in place.
         n_moves: stop after this many more moves.
-        seconds: stop after this time.
+        seconds: stop after this time, compilation not counted.
         save_to: file for the learner's checkpoint. It is also written on Ctrl-C or SIGTERM, before
             their exception leaves this function.
         report: called about twice a second.

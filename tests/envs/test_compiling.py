@@ -64,6 +64,21 @@ def test_each_group_that_takes_long_has_one_line(
         assert "the search of Daihinmin" in caplog.messages[1]
 
 
+def test_the_clock_stands_still_while_kernels_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    compile_kernel = Compiler(monkeypatch)
+    monkeypatch.setattr(compiling, "_LISTENER", compile_kernel.listener)
+    start = compiling.clock()
+    compile_kernel("afterstate.envs.game2048.rules", 5.0, 2.0)
+    compile_kernel("somebody.else", 1.0)
+    assert compile_kernel.now == 8 and compiling.clock() == start
+    compile_kernel.listener.on_start(kernel("afterstate.envs.game2048.rules"))
+    compile_kernel.now += 3
+    assert compiling.clock() == start  # in the middle of it
+    compile_kernel.listener.on_end(kernel("afterstate.envs.game2048.rules"))
+    compile_kernel.now += 0.5
+    assert compiling.clock() == start + 0.5
+
+
 def test_a_progress_bar_gives_way_to_the_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

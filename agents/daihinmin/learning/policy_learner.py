@@ -16,7 +16,6 @@ which the run is resumed exactly; and `00000.npz` and so on, the choices that ha
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from functools import partial
 from itertools import islice
@@ -55,6 +54,7 @@ from afterstate.agents.daihinmin.values.softmax_policy import (
 from afterstate.agents.training.evaluation import EVALUATION_SEED
 from afterstate.agents.training.folder import RunFolder
 from afterstate.agents.training.workers import ALONE, Workers
+from afterstate.envs.compiling import clock
 from afterstate.envs.daihinmin.plays import N_PLAYS
 from afterstate.envs.daihinmin.rules import N_PLAYERS
 from afterstate.envs.messages import shown
@@ -322,14 +322,14 @@ class PolicyTraining:
 
     def advance(self, amount: int) -> None:
         """Make some steps, or record a part of the choices, which come first."""
-        start = time.monotonic()
+        start = clock()
         if self.run.player is not None and not self._is_recorded:
             self._record_part(self.run.player)
         else:
             self._steps = self._steps or self._new_steps()
             for ascent in islice(self._steps, amount):
                 self.ascent = ascent
-        self.seconds += time.monotonic() - start
+        self.seconds += clock() - start
 
     def _new_steps(self) -> Iterator[Ascent]:
         """Return the steps that are left."""

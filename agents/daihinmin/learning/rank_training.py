@@ -23,7 +23,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -71,6 +70,7 @@ from afterstate.agents.training.evaluation import EVALUATION_SEED
 from afterstate.agents.training.folder import SETTINGS_FILE, RunFolder
 from afterstate.agents.training.workers import Workers
 from afterstate.envs import durable_files
+from afterstate.envs.compiling import clock
 from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.rules import GAME, N_PLAYERS
 from afterstate.envs.messages import named, shown
@@ -367,7 +367,7 @@ class RankTraining:
             ValueError: there is nothing to learn from.
         """
         self.prepare()
-        start, generation = time.monotonic(), self.generation + 1
+        start, generation = clock(), self.generation + 1
         row = self._play(generation) if self.run.games else {}
         # Targets of earlier generations would be lost where a run is resumed.
         collected = join([*self.recorded, *self.window])
@@ -380,7 +380,7 @@ class RankTraining:
         batch = bootstrap(self.learner.played, collected, self.run.lam)
         with _bar(self.run.iterations, "iterations") as bar:
             loss = self.learner.fit(batch, self.run.iterations, self.run.final_rate, bar.update)
-        seconds = self.seconds + time.monotonic() - start
+        seconds = self.seconds + clock() - start
         with uninterrupted():
             self.generation, self.seconds = generation, seconds
             self._row = self._last = {
@@ -428,14 +428,14 @@ class RankTraining:
 
         Games that were played before a kill are used again, and their speed is unknown.
         """
-        start, row = time.monotonic(), {}
+        start, row = clock(), {}
         games, self._next_games = self._next_games, None
         if games is None:
             seed, options = [self.run.seed, generation], self.options
             workers = Workers(options.jobs, options.backend)
             with _bar(self.run.games, "games") as bar:
                 games = generate(self.run, self.pool(), seed, workers, options.device, bar.update)
-            row["games_per_second"] = round(len(games.games) / (time.monotonic() - start), 1)
+            row["games_per_second"] = round(len(games.games) / (clock() - start), 1)
             self.folder.check()
             save_log(games, self._games(generation))
         new = self._samples(games)

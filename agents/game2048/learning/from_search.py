@@ -30,7 +30,6 @@ The folder of a run has `learner.npz`, from which it is resumed and which `agent
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
@@ -51,6 +50,7 @@ from afterstate.agents.game2048.search.softmax_search import BoardBatch
 from afterstate.agents.game2048.search.softmax_settings import MCSoftmaxSettings
 from afterstate.agents.game2048.search.softmax_tree import Trees
 from afterstate.agents.training.run import Diverged
+from afterstate.envs.compiling import clock
 from afterstate.envs.game2048 import batch
 from afterstate.envs.game2048.games import (
     BOARD,
@@ -137,7 +137,7 @@ class SearchValueLearner:
         seed: seed of the games; None is 0.
 
     Attributes:
-        seconds: wall-clock time of play and learning.
+        seconds: wall-clock time of play and learning, without compilation.
         latest: values of the boards of the last move at which they were finite: the mean searched
             value, the mean value by the value function, and the largest searched value.
     """
@@ -183,12 +183,12 @@ class SearchValueLearner:
         Raises:
             Diverged: the values diverged.
         """
-        start, end = time.monotonic(), self.n_moves + n_moves
+        start, end = clock(), self.n_moves + n_moves
         try:
             while self.n_moves < end:
                 self._move()
         finally:
-            self.seconds += time.monotonic() - start
+            self.seconds += clock() - start
         return self.ended()
 
     def ended(self) -> Games:

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import math
 import threading
-import time
 from bisect import bisect
 from collections.abc import Callable
 from dataclasses import asdict
@@ -67,6 +66,7 @@ from afterstate.agents.game2048.values.pruned import check_full
 from afterstate.agents.training.evaluation import EVALUATION_SEED, summaries
 from afterstate.agents.training.run import Diverged, whole_moves
 from afterstate.envs.checks import as_int
+from afterstate.envs.compiling import clock
 from afterstate.envs.game2048.rules import check_words
 from afterstate.envs.messages import shown
 from afterstate.envs.signals import uninterrupted
@@ -106,7 +106,7 @@ class NTupleLearner:
         log: play log for `jump`: see `play_logs.read`.
 
     Attributes:
-        seconds: wall-clock time of play and learning.
+        seconds: wall-clock time of play and learning, without compilation.
 
     Raises:
         ValueError: not a number of threads in 1..64, carousel shaping without stages, or a pruned
@@ -222,7 +222,7 @@ class NTupleLearner:
         if self.settings.jump and not self._pools.log.size:
             raise ValueError(f"jump must be 0 without a log, got {shown(self.settings.jump)}")
         share = -(-whole_moves(n_moves) // self.threads)
-        rule, start = self._update_rule(), time.monotonic()
+        rule, start = self._update_rule(), clock()
 
         def run(me: int) -> list[npt.NDArray[np.int64]]:
             settings, batches = self._play_settings(), list[npt.NDArray[np.int64]]()
@@ -242,7 +242,7 @@ class NTupleLearner:
                 for batches in [run(0)] if self.threads == 1 else in_threads(run, self.threads):
                     self._ended += batches
         finally:
-            self.seconds += time.monotonic() - start
+            self.seconds += clock() - start
         return self.ended()
 
     def ended(self) -> Games:

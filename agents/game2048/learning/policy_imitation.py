@@ -19,7 +19,6 @@ games.
 from __future__ import annotations
 
 import math
-import time
 import zlib
 from dataclasses import asdict
 from pathlib import Path
@@ -39,6 +38,7 @@ from afterstate.agents.game2048.values.policy_net import PolicyNetAgent
 from afterstate.agents.training.evaluation import EVALUATION_SEED, summaries
 from afterstate.agents.training.fitter import new_fitter
 from afterstate.agents.training.fitting_settings import FittingSettings
+from afterstate.envs.compiling import clock
 from afterstate.envs.game2048 import torch_rules
 from afterstate.envs.signals import uninterrupted
 
@@ -68,7 +68,7 @@ class PolicyLearner:
         log_metadata: description of the log for the metadata of the network, fit for JSON.
 
     Attributes:
-        seconds: wall-clock time of learning.
+        seconds: wall-clock time of learning, without compilation.
     """
 
     n_games = 0
@@ -105,7 +105,7 @@ class PolicyLearner:
         Raises:
             ValueError: the log has an illegal move.
         """
-        start, end = time.monotonic(), self.n_moves + n_moves
+        start, end = clock(), self.n_moves + n_moves
         try:
             self.fitter.network.train()
             while self.n_moves < end:
@@ -113,7 +113,7 @@ class PolicyLearner:
                     self._step()
         finally:
             self.fitter.network.eval()
-            self.seconds += time.monotonic() - start
+            self.seconds += clock() - start
         return self.ended()
 
     def ended(self) -> Games:

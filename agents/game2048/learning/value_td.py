@@ -29,7 +29,6 @@ which `agents.load` reads.
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -49,6 +48,7 @@ from afterstate.agents.game2048.values.value_net import ValueNetAgent, evaluate
 from afterstate.agents.training.cuda_graphs import CudaGraphed
 from afterstate.agents.training.evaluation import EVALUATION_SEED, summaries
 from afterstate.agents.training.fitter import new_fitter
+from afterstate.envs.compiling import clock
 from afterstate.envs.game2048 import torch_rules
 from afterstate.envs.game2048.torch_rules import afterstates, draw_bits, exponents, spawn, start
 from afterstate.envs.messages import shown
@@ -136,7 +136,7 @@ class ValueLearner:
         log: play log for `jump`: see `play_logs.read`.
 
     Attributes:
-        seconds: wall-clock time of play and learning.
+        seconds: wall-clock time of play and learning, without compilation.
 
     Raises:
         ValueError: `jump` without a log.
@@ -186,13 +186,13 @@ class ValueLearner:
         Returns:
             The games that ended and had begun at the start.
         """
-        start_time, end = time.monotonic(), self.n_moves + n_moves
+        start_time, end = clock(), self.n_moves + n_moves
         try:
             while self.n_moves < end:
                 with uninterrupted():  # a move that is learned from must also be made
                     self._ended.append(self._move())
         finally:
-            self.seconds += time.monotonic() - start_time
+            self.seconds += clock() - start_time
         return self.ended()
 
     def ended(self) -> Games:

@@ -11,11 +11,13 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from numba.core import event as events
 
 from afterstate import agents
 from afterstate.agents.game2048.learning import ntuple_learner
@@ -27,6 +29,7 @@ from afterstate.agents.game2048.values.ntuple import NTupleAgent, estimate
 from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.agents.training.evaluation import half_interval, of_student
 from afterstate.agents.training.run import MoveTraining, Progress, train
+from afterstate.envs.compiling import clock
 from tests.support.training_runs import assert_same_learner, interrupt
 
 FORWARD = NTupleSettings(order="forward")
@@ -135,6 +138,25 @@ def test_speeds_are_measured_over_several_reports() -> None:
     resumed = AlternatingLearner()
     resumed.seconds = 1e6  # of an earlier run
     assert train(resumed, n_moves=300)[-1].moves_per_second == 300
+
+
+class CompilingLearner(AlternatingLearner):
+    """A learner that compiles for a second before its first moves."""
+
+    def learn(self, n_moves: float) -> Games:
+        """Make 100 moves in a hundredth of a second."""
+        if self.n_moves == 0:
+            kernel = SimpleNamespace(py_func=SimpleNamespace(__module__="somebody.else"))
+            with events.trigger_event("numba:compile", {"dispatcher": kernel}):
+                time.sleep(1)
+        time.sleep(0.01)
+        return super().learn(n_moves)
+
+
+def test_compiling_takes_no_time_of_training() -> None:
+    start, learner = clock(), CompilingLearner()
+    reports = train(learner, seconds=0.5)
+    assert len(reports) > 2 and 0.5 <= clock() - start < 1.5
 
 
 def test_train_passes_its_end_by_one_game_at_most() -> None:
