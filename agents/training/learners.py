@@ -81,7 +81,7 @@ def start(settings: RunSettings, options: Options) -> tuple[Trainee, RunFolder]:
         ValueError: wrong settings, or a folder that does not fit them.
     """
     if not options.has_end:
-        raise ValueError(f"--{options.amount_name} or --hours is required, or the run never ends")
+        raise ValueError(f"--{options.amount_name} or --hours must be given, got neither")
     import filelock  # noqa: F401 - a run needs it, and to begin one may take long
 
     folder = RunFolder(options.out, options.resume, settings.checkpoints)
@@ -176,13 +176,14 @@ def _advance(trainee: Trainee, settings: RunSettings, options: Options, folder: 
             share = (clock() - start_time) / limits.seconds
             expected = before + (trainee.amount - before) / max(share, 1e-9)
             bar.total = min(expected, bar.total or expected)
-        bar.update(trainee.amount - bar.n)
+        bar.update(min(trainee.amount, bar.total or trainee.amount) - bar.n)
         bar.set_postfix(trainee.report(), refresh=False)
 
     def evaluate() -> None:
-        bar.set_description("evaluation")
+        if getattr(options, "evaluate", None):  # games
+            bar.set_description_str("evaluation")
         folder.add_row({**trainee.counters(), **trainee.evaluate()})
-        bar.set_description(None)
+        bar.set_description_str(None)
 
     with tqdm(total=total, initial=before, unit=f" {trainee.amount_unit}", unit_scale=True) as bar:
         try:

@@ -151,10 +151,15 @@ def test_a_run_by_time_ends_and_its_bar_shows_the_expected_end(
 
 
 @pytest.mark.parametrize("plies", ["1:1,2:1", "none"])
-def test_rows_are_json_with_one_evaluation_game_or_none(train: TrainingCommand, plies: str) -> None:
-    """The interval of a single game is null."""
+def test_rows_are_json_with_one_evaluation_game_or_none(
+    train: TrainingCommand, plies: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The interval of a single game is null, and the bar tells of games only."""
     rows = read_rows(train("--moves", "6e3", "--evaluate", plies))
     assert len(rows) == 2
+    printed = capsys.readouterr().err
+    assert ("evaluation: 100%" in printed) == (plies != "none") and ": :" not in printed
+    assert "6.00k/6.00k" in printed
 
 
 def comparable(row: dict[str, Any]) -> dict[str, Any]:
