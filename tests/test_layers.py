@@ -27,7 +27,7 @@ ORDER = [
 ]
 """A module may import those of its own layer and of the layers before it."""
 
-AGENTS_FILES = ("config", "factories", "files", "locks", "nets")
+AGENTS_FILES = ("config", "factories", "files", "locks", "nets", "progress")
 PLAYERS = ("players", "__init__")
 
 

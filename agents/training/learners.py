@@ -159,8 +159,7 @@ def _limits(trainee: Trainee, settings: RunSettings, options: Options, folder: R
 
 def _advance(trainee: Trainee, settings: RunSettings, options: Options, folder: RunFolder) -> None:
     """Advance a trainee to the end of its run, with a progress bar."""
-    from tqdm import tqdm
-
+    from afterstate.agents.progress import progress_bar
     from afterstate.envs.compiling import clock
 
     limits = _limits(trainee, settings, options, folder)
@@ -185,7 +184,9 @@ def _advance(trainee: Trainee, settings: RunSettings, options: Options, folder: 
         folder.add_row({**trainee.counters(), **trainee.evaluate()})
         bar.set_description_str(None)
 
-    with tqdm(total=total, initial=before, unit=f" {trainee.amount_unit}", unit_scale=True) as bar:
+    with progress_bar(
+        total=total, initial=before, unit=trainee.amount_unit, unit_scale=True
+    ) as bar:
         try:
             advance(trainee, limits, report, evaluate, folder.check)
         finally:

@@ -93,16 +93,15 @@ def _move_once(name: str, player: Any) -> None:
 
 def _evaluate_2048(name: str, options: Eval) -> dict[str, Any]:
     """Return the summary of a player's games of 2048."""
-    from tqdm import tqdm
-
     from afterstate.agents.game2048.play import play
     from afterstate.agents.game2048.simple import RandomAgent
+    from afterstate.agents.progress import progress_bar
 
     play(RandomAgent(), 1)  # compiles the games
     _move_once(name, player_2048(name, options.seed))  # another: moves may draw from its stream
     player = player_2048(name, options.seed)
     start = time.process_time()
-    with tqdm(total=options.games, desc=name, unit=" games", leave=False) as bar:
+    with progress_bar(total=options.games, desc=name, unit="games", leave=False) as bar:
 
         def report(n_games: int, n_moves: int) -> None:
             bar.set_postfix_str(f"{n_moves:,} moves", refresh=False)
@@ -133,9 +132,8 @@ def _table_2048(results: list[dict[str, Any]]) -> str:
 
 def _evaluate_daihinmin(name: str, options: Eval, opponents: list[str]) -> dict[str, Any]:
     """Return a player's points per 100 games of Daihinmin."""
-    from tqdm import tqdm
-
     from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE, Counted, points_per_cycle
+    from afterstate.agents.progress import progress_bar
 
     n_cycles = options.games // GAMES_PER_CYCLE
     points: list[int] = []
@@ -143,7 +141,8 @@ def _evaluate_daihinmin(name: str, options: Eval, opponents: list[str]) -> dict[
     _move_once(name, player_daihinmin(name, 0))
     start = time.process_time()
     seeds = range(options.seed, options.seed + n_cycles)
-    for seed in tqdm(seeds, desc=name, unit=" cycles", leave=False):
+    for seed in progress_bar(seeds, desc=name, unit="cycles", leave=False):
+        others = [player_daihinmin(other, seed) for other in opponents]
         player = Counted(player_daihinmin(name, seed))
         with named(name):
             points += points_per_cycle(player, opponents, 1, seed)

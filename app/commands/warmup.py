@@ -10,11 +10,11 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from tqdm import tqdm
 
 from afterstate import agents
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.simple import RandomAgent
+from afterstate.agents.progress import progress_bar
 from afterstate.commands.options import Warmup
 from afterstate.commands.players import game_of, move_once
 from afterstate.envs import daihinmin_v0
@@ -40,7 +40,7 @@ def run(options: Warmup) -> None:
         "daihinmin_v0": _step_table,
         **{name: partial(_move, name) for name in names},
     }
-    with tqdm(steps.items(), unit=" parts") as bar:
+    with progress_bar(steps.items(), unit="parts") as bar:
         for name, step in bar:
             bar.set_description(name)
             step()

@@ -169,11 +169,11 @@ def _to_window(positions: Iterator[Position], speed: float) -> None:
 
 def _to_file(positions: Iterator[Position], options: Watch) -> None:
     """Write the last positions to a GIF or an MP4."""
-    from tqdm import tqdm
+    from afterstate.agents.progress import progress_bar
 
     path, speed = Path(options.to), options.speed or 30
     with sigterm_raises(SystemExit(128 + signal.SIGTERM)):
-        kept = deque(tqdm(positions, unit=" moves"), maxlen=options.last)
+        kept = deque(progress_bar(positions, unit="moves"), maxlen=options.last)
         frames = [draw() for _, draw in kept]
         if path.suffix.lower() == ".gif":
             pictures.gif(frames, path, fps=min(speed, 50))

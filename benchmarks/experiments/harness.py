@@ -20,11 +20,11 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from scipy.stats import sem, t
-from tqdm import tqdm
 
 from afterstate.agents.config import Backend, Count, Jobs, Positive, from_dict, settings
 from afterstate.agents.game2048.learning import play_logs
 from afterstate.agents.game2048.learning.options import LogOptions
+from afterstate.agents.progress import progress_bar
 from afterstate.agents.training import learners
 from afterstate.agents.training.folder import FolderLock
 from afterstate.agents.training.workers import Call, Workers
@@ -193,7 +193,7 @@ def run_calls(
     """
     begun, n_made = within(calls, hours), 0
     made = workers.results(begun) if in_order else workers.as_they_end(begun, save=save)
-    for result in tqdm(made, total=len(calls), unit=f" {unit}"):
+    for result in progress_bar(made, total=len(calls), unit=unit):
         n_made += 1
         yield result
     if n_made < len(calls):

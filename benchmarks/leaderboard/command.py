@@ -35,9 +35,9 @@ from typing import Any, NamedTuple
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # one process per player: more threads compete
 
 import numpy as np
-from tqdm import tqdm
 
 from afterstate.agents.files import NotInWheelError
+from afterstate.agents.progress import progress_bar
 from afterstate.agents.training.folder import FolderLock
 from afterstate.agents.training.workers import Call, Workers
 from afterstate.envs.json_files import Row
@@ -98,7 +98,7 @@ def play(args: Play) -> None:
         played = rows_by_seed(to_play[i], of_same_player(read(args.rows, to_play[i]), head))
         calls += [partial(play_chunk, i, to_play[i], each) for each in missing(to_play[i], played)]
     made = Workers(args.jobs, args.backend).as_they_end(calls)
-    bar = tqdm(made, total=len(calls), unit=" chunks", disable=not calls)
+    bar = progress_bar(made, total=len(calls), unit="chunks", disable=not calls)
     for i, rows, failure in bar:
         if failure:
             errors[i] = failure
@@ -272,7 +272,7 @@ def difference(entry: Entry, rows: list[Row], seeds: list[int]) -> str:
 def entry_results(selection: Sequence[Entry], folder: Path) -> list[Result]:
     """Return the results of entries that have rows in a folder, or published ones."""
     all_results = []
-    for entry in tqdm(selection, unit=" entries", leave=False):
+    for entry in progress_bar(selection, unit="entries", leave=False):
         played = current(entry, read(folder, entry)) or current(entry, read(PUBLISHED, entry))
         if played:
             rows = [*chain.from_iterable(played.values())]

@@ -26,6 +26,7 @@ from afterstate.agents.config import Count, Positive, Whole, settings
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.values.ntuple_network import Network
+from afterstate.agents.progress import progress_bar
 from afterstate.envs import json_files
 from afterstate.envs.commands import parse, run_process
 from afterstate.envs.options import POSITIONAL, settings_of
@@ -129,7 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     net = network_of(args.player)
     boards = positions(net, args.games, args.positions, args.seed, args.last)
     deep = ExpectimaxAgent(net, args.depth, cutoff=args.cutoff, table_bits=18)
-    values = np.array([deep.evaluate(each) for each in tqdm(boards, unit=" games")])
+    values = np.array([deep.evaluate(each) for each in progress_bar(boards, unit="games")])
     lines = [regret(net, search, boards, values) for search in tqdm(args.searches)]
     cells = [
         [

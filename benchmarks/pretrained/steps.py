@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-from tqdm import tqdm, trange
 
 from afterstate.agents.config import Count, Whole, settings
 from afterstate.agents.game2048.kernels import kernel
 from afterstate.agents.game2048.search.expectimax import CUTOFF, TABLE_BITS, ExpectimaxAgent
 from afterstate.agents.game2048.search.expectimax_search import Search, new_search, search_move
 from afterstate.agents.game2048.values.ntuple_network import Network
+from afterstate.agents.progress import progress_bar
 from afterstate.agents.training.evaluation import half_interval
 from afterstate.envs import json_files
 from afterstate.envs.commands import parse, run_process
@@ -68,7 +68,7 @@ def positions(net: Network, n: int, score: int, seed: int) -> list[Words]:
             if game[games.SCORE, 0] >= score:
                 yield game
 
-    return list(islice(tqdm(starts(), total=n, unit=" positions"), n))
+    return list(islice(progress_bar(starts(), total=n, unit="positions"), n))
 
 
 def searches_of(net: Network, names: Sequence[str]) -> dict[str, ExpectimaxAgent]:
@@ -161,7 +161,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         starts = positions(net, n, args.start, args.seed)
         for name, player in players.items():
             row = rows[name]
-            for done in trange(len(row["passed"]), n, CHUNK, desc=name, unit=" chunks"):
+            chunks = range(len(row["passed"]), n, CHUNK)
+            for done in progress_bar(chunks, desc=name, unit="chunks"):
                 begun = time.process_time()
                 row["passed"] += passed(player, starts[done : done + CHUNK], args.end)
                 row["cpu_seconds"] = round(row["cpu_seconds"] + time.process_time() - begun, 3)

@@ -28,7 +28,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from tqdm import tqdm
 
 from afterstate.agents.config import Count, settings
 from afterstate.agents.game2048.play import play
@@ -39,6 +38,7 @@ from afterstate.agents.game2048.search.alphabeta import (
     Cutoffs,
     SearchResult,
 )
+from afterstate.agents.progress import progress_bar
 from afterstate.envs.commands import parse, run_process
 from afterstate.envs.game2048.rules import cells
 from benchmarks.speed.timing import Figure, show
@@ -209,7 +209,7 @@ def measure(words: Sequence[int], programs: Mapping[str, Program], rounds: int) 
     sizes = check(words, programs)
     turns = [(depth, name) for depth in DEPTHS for name in programs]
     speeds: dict[tuple[int, str], list[float]] = {turn: [] for turn in turns}
-    for _ in tqdm(range(rounds), unit=" rounds", leave=False):
+    for _ in progress_bar(range(rounds), unit="rounds", leave=False):
         for depth, name in turns:
             speeds[depth, name].append(speed(programs[name], depth))
     result = [
@@ -237,7 +237,7 @@ def searches(words: Sequence[int], rounds: int) -> list[Figure]:
         if one != other:
             raise ValueError(f"depth {depth}: results depend on cutoffs")
     took: dict[tuple[int, Cutoffs], list[float]] = {turn: [] for turn in turns}
-    for _ in tqdm(range(rounds), unit=" rounds", leave=False):
+    for _ in progress_bar(range(rounds), unit="rounds", leave=False):
         for depth, cutoffs in turns:
             took[depth, cutoffs].append(1e6 * programs[cutoffs](depth).seconds / len(words))
     return [

@@ -34,6 +34,7 @@ from typing import Any, NamedTuple
 
 from tqdm import tqdm
 
+from afterstate.agents.progress import progress_bar
 from afterstate.envs import durable_files
 from afterstate.envs.json_files import Row
 from afterstate.leaderboard.machine import machine
@@ -287,7 +288,7 @@ def compare(comparison: Comparison, turns: int, bar: tqdm[Any]) -> Row:
 
 def rows(peers: Peers, comparisons: Sequence[Comparison], turns: int) -> Iterator[Row]:
     """Make the comparisons and return a row for each as it ends, also if it was not made."""
-    with tqdm(total=turns * len(comparisons), unit=" turns") as bar:
+    with progress_bar(total=turns * len(comparisons), unit="turns") as bar:
         for number, each in enumerate(comparisons, 1):
             facts = {name: getattr(each, name) for name in FACTS}
             facts["version"] = version(peers, each.peer)

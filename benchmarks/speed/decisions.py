@@ -8,9 +8,8 @@ from pathlib import Path
 from statistics import mean, quantiles
 from typing import Any
 
-from tqdm import tqdm
-
 from afterstate.agents.daihinmin.play import play_match
+from afterstate.agents.progress import progress_bar
 from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.rules import Game
 from afterstate.leaderboard.machine import machine
@@ -53,7 +52,7 @@ def time_decisions(name: str, decide: Callable[[Game], Any], views: Sequence[Gam
     """Time each decision in CPU milliseconds; a first one is not counted, since it may compile."""
     decide(views[0])
     times = []
-    for view in tqdm(views, desc=name, unit=" decisions", leave=False):
+    for view in progress_bar(views, desc=name, unit="decisions", leave=False):
         start = time.process_time()
         decide(view)
         times.append(1e3 * (time.process_time() - start))

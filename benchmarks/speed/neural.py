@@ -26,7 +26,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from afterstate.agents.config import Count, settings
 from afterstate.agents.game2048.learning import policy_imitation, value_td
@@ -37,6 +36,7 @@ from afterstate.agents.game2048.search.softmax_settings import MCSoftmaxSettings
 from afterstate.agents.game2048.values.policy_net import PolicyCNN, probabilities
 from afterstate.agents.game2048.values.value_net import CNN22, ValueNetAgent, evaluate
 from afterstate.agents.nets import check_device
+from afterstate.agents.progress import progress_bar
 from afterstate.agents.training.fitter import set_threads
 from afterstate.agents.training.fitting_settings import FittingSettings
 from afterstate.envs.commands import parse, run_process
@@ -209,7 +209,7 @@ def measure(device: str, bf16: bool, rounds: int) -> list[Figure]:
     """Time the subjects in turn."""
     timed = subjects(device, bf16)
     values: list[list[float]] = [[] for _ in timed]
-    for number in tqdm(range(rounds + 1), unit=" rounds", leave=False):
+    for number in progress_bar(range(rounds + 1), unit="rounds", leave=False):
         for subject, speeds in zip(timed, values, strict=True):
             start, done = clock(device), 0
             while clock(device) - start < SECONDS:

@@ -24,7 +24,6 @@ from typing import Literal
 import numpy as np
 import torch
 from torch import nn
-from tqdm import tqdm
 
 from afterstate.agents import nets
 from afterstate.agents.config import Count, settings
@@ -35,6 +34,7 @@ from afterstate.agents.daihinmin.learning.rank_training import generate
 from afterstate.agents.daihinmin.rule_based.players import HeuristicAgent
 from afterstate.agents.daihinmin.values import rank_net
 from afterstate.agents.daihinmin.values.rank_net import RankAgent
+from afterstate.agents.progress import progress_bar
 from afterstate.agents.training.workers import Workers
 from afterstate.envs.commands import parse, run_process
 from afterstate.envs.daihinmin.plays import N_PLAYS, PASS
@@ -107,7 +107,7 @@ def self_play(channels: int, bf16: bool, rounds: int) -> Figure:
         path = Path(folder) / "net.safetensors"
         torch.manual_seed(1)
         nets.save(run.new_network(), path)
-        for number in tqdm(range(rounds + 1), desc=name, unit=" rounds", leave=False):
+        for number in progress_bar(range(rounds + 1), desc=name, unit="rounds", leave=False):
             start = time.monotonic()
             generate(run, [path], [number], Workers(2), device="cpu")
             speeds.append(run.games / (time.monotonic() - start))

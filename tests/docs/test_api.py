@@ -32,6 +32,7 @@ INTERNAL = {
     "afterstate.agents.game2048.kernels",
     "afterstate.agents.factories",
     "afterstate.agents.locks",
+    "afterstate.agents.progress",
     "afterstate.agents.game2048.learning.options",
     "afterstate.agents.game2048.players",
     "afterstate.agents.daihinmin.players",

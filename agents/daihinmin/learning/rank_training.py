@@ -36,7 +36,6 @@ from afterstate.envs.messages import needs
 try:
     import joblib  # noqa: F401 - plays in processes
     import torch
-    from tqdm import tqdm
 except ImportError as error:
     raise ImportError(needs("training of rank networks", "torch", "joblib")) from error
 
@@ -66,6 +65,7 @@ from afterstate.agents.daihinmin.learning.self_play import play_games
 from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE, find_player
 from afterstate.agents.daihinmin.values import rank_net
 from afterstate.agents.daihinmin.values.softmax_policy import PolicyAgent
+from afterstate.agents.progress import progress_bar
 from afterstate.agents.training.evaluation import EVALUATION_SEED
 from afterstate.agents.training.folder import SETTINGS_FILE, RunFolder
 from afterstate.agents.training.workers import Workers
@@ -461,4 +461,4 @@ class RankTraining:
 
 def _bar(total: int, unit: str) -> Any:
     """Return a progress bar within a generation."""
-    return tqdm(total=total, unit=f" {unit}", unit_scale=True, leave=False, position=1)
+    return progress_bar(total=total, unit=unit, unit_scale=True, leave=False, position=1)

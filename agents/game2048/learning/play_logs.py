@@ -457,12 +457,12 @@ def _saved(buckets: Buckets) -> Iterator[None]:
 
 def _write(options: LogOptions, buckets: Buckets) -> None:
     """Play the missing rounds and write the log."""
-    from tqdm import tqdm
+    from afterstate.agents.progress import progress_bar
 
-    bar = tqdm(
+    bar = progress_bar(
         total=options.target,
         initial=_done(options, buckets),
-        unit=" moves" if options.moves else " games",
+        unit="moves" if options.moves else "games",
         unit_scale=True,
     )
     with sigterm_raises(KeyboardInterrupt()), bar:

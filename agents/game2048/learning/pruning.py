@@ -217,7 +217,7 @@ def prune(options: PruneOptions) -> None:
         OSError: a file cannot be read or written.
         ValueError: not a network, or both files are the same.
     """
-    from tqdm import tqdm
+    from afterstate.agents.progress import progress_bar
 
     if options.output.exists() and options.output.samefile(options.network):
         raise ValueError(f"output must be another file than network, got {options.output}")
@@ -225,7 +225,7 @@ def prune(options: PruneOptions) -> None:
     if options.downgrade is not None:
         net = net._replace(downgrade=exponent_of("downgrade", options.downgrade))
     durable_files.check_writable(options.output)
-    with tqdm(total=options.games, unit=" games") as bar:
+    with progress_bar(total=options.games, unit="games") as bar:
         uses = count_uses(net, options.games, options.seed, bar.update, options.depth)
     selected = most_used(net, uses, options.weights)
     steps = steps_by_uses(net, uses, selected, options.step)

@@ -33,7 +33,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import nn
-from tqdm import tqdm
 
 from afterstate.agents import nets
 from afterstate.agents.config import Count, settings
@@ -45,6 +44,7 @@ from afterstate.agents.daihinmin.learning.self_play import play_games
 from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE, find_player
 from afterstate.agents.daihinmin.values import rank_net
 from afterstate.agents.daihinmin.values.rank_net import RankAgent
+from afterstate.agents.progress import progress_bar
 from afterstate.agents.training import learners
 from afterstate.agents.training.folder import FolderLock
 from afterstate.agents.training.workers import ALONE, Call, Workers
@@ -147,7 +147,7 @@ def train_run(
     trainee = cast(RankTraining, learners.start(run, options)[0])
     generations = experiment.players if experiment.has_one_run else ()
     saved = [int(player) for player in generations if player.isdecimal()]
-    with tqdm(total=total, initial=trainee.amount, desc=name, unit=" generations") as bar:
+    with progress_bar(total=total, initial=trainee.amount, desc=name, unit="generations") as bar:
         advance(trainee, total, saved, bar, end)
 
 
