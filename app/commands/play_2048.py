@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import deque
 from contextlib import AbstractContextManager, nullcontext
@@ -72,7 +73,9 @@ class Terminal:
 
 
 def _terminal() -> blessed.Terminal:
-    """Return the terminal that the program runs in."""
+    # It asks for the terminal's name and version, waits for 5 s each time if there is no answer,
+    # and drops keys meanwhile.
+    os.environ.setdefault("BLESSED_QUERY_TIMEOUT_SECONDS", "0.1")
     import blessed
 
     return blessed.Terminal()
