@@ -11,13 +11,13 @@ and points; then a match in cycles of 100 games. `docs/daihinmin.gif` is the ani
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
 from tqdm import tqdm
 
 from afterstate import agents
+from afterstate.agents.config import Count, Whole, settings
 from afterstate.agents.daihinmin.play import play_match
 from afterstate.envs import daihinmin_v0, pictures
 from afterstate.envs.daihinmin.players import Player, actions_of
@@ -27,15 +27,15 @@ GAMES = 3
 """Games in the environment."""
 
 
-@dataclass
+@settings
 class Args:
     """Watch a game of Daihinmin and a match."""
 
     out: Path = Path("out")
     """Folder of the animation."""
-    seed: int = 1
+    seed: Whole = 1
     """Random seed."""
-    games: int = 2_000
+    games: Count = 2_000
     """Games of the match."""
     smoke: bool = False
     """Run for a few seconds only."""

@@ -9,7 +9,7 @@ search. Writes the network, its learning curve and an animation of one game's la
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
 import gymnasium as gym
@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 from tqdm import tqdm
 
 from afterstate import agents
+from afterstate.agents.config import Count, Positive, Whole, settings
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.values import ntuple_file
@@ -30,17 +31,17 @@ from afterstate.envs.game2048 import render
 TILES = (2048, 4096, 8192, 16384)
 
 
-@dataclass
+@settings
 class Args:
     """Learn 2048 in a minute and watch it play."""
 
-    seconds: float = 60
+    seconds: Positive = 60
     """Training time in seconds."""
-    greedy_games: int = 500
+    greedy_games: Count = 500
     """Games played greedily."""
-    search_games: int = 12
+    search_games: Count = 12
     """Games played with search."""
-    seed: int = 1
+    seed: Whole = 1
     """Random seed, 0 or more."""
     out: Path = Path("out")
     """Folder of the files written."""
@@ -67,7 +68,8 @@ def compete(name: str, player: agents.Agent, n_games: int, seed: int) -> None:
     games = play(player, n_games, seed)
     speed, scores = games.n_moves.sum() / (clock() - start), games.scores
     shares = "".join(f"{(games.max_tiles >= tile).mean():8.0%}" for tile in TILES)
-    mean = f"{scores.mean():,.0f} ± {half_interval(scores):,.0f}"
+    half = f" ± {half_interval(scores):,.0f}" if n_games > 1 else ""
+    mean = f"{scores.mean():,.0f}{half}"
     print(f"{name:18}{n_games:6}{mean:>20}{shares}{speed:12,.0f}", flush=True)
 
 
@@ -96,7 +98,7 @@ def animate(player: agents.Agent, seed: int, path: Path, max_moves: int | None =
 def main(args: Args) -> None:
     """Learn, play and write the files."""
     if args.smoke:
-        args.seconds, args.greedy_games, args.search_games = 1, 20, 2
+        args = replace(args, seconds=1, greedy_games=20, search_games=2)
     args.out.mkdir(parents=True, exist_ok=True)
     learner, file = NTupleLearner(seed=args.seed), args.out / "network.npz"
     try:

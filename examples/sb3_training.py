@@ -37,6 +37,7 @@ except ModuleNotFoundError as error:
     raise ImportError(message) from error
 
 from afterstate.agents import nets
+from afterstate.agents.config import Count, Whole, checked
 from afterstate.agents.training.folder import FolderLock
 from afterstate.agents.training.sb3 import ActorFeatures, actor_from_sb3
 from afterstate.envs import durable_files, json_files
@@ -70,6 +71,12 @@ class RunArgs:
     """Continue from the latest checkpoint."""
     smoke: bool = False
     """Run for seconds, with two rollouts and a few games."""
+
+    def __post_init__(self) -> None:
+        for name in ("evaluate_every", "checkpoint_every", "threads"):
+            checked(name, getattr(self, name), Count)
+        checked("steps", self.steps, Count | None)
+        checked("seed", self.seed, Whole)
 
 
 def read_settings(args: RunArgs, algorithm: str, env: str) -> dict[str, Any]:

@@ -92,6 +92,25 @@ def test_quickstart_writes_its_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("quickstart.py --seconds -1", "seconds must be > 0, got -1.0"),
+        ("quickstart.py --seed -1", "seed must be >= 0, got -1"),
+        ("quickstart.py --greedy-games 0", "greedy_games must be >= 1, got 0"),
+        ("daihinmin.py --games 0", "games must be >= 1, got 0"),
+    ],
+)
+def test_examples_refuse_wrong_options(tmp_path: Path, words: str, message: str) -> None:
+    pytest.importorskip("tyro")
+    name, *options = words.split()
+    command = [sys.executable, ROOT / "examples" / name, *options, "--out", tmp_path / "out"]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert run.returncode == 2 and message in run.stderr and "Traceback" not in run.stderr
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
 def test_the_example_of_daihinmin_draws_a_game_and_plays_a_match(tmp_path: Path) -> None:
     pytest.importorskip("PIL")
     run = subprocess.run(
