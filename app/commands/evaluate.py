@@ -14,7 +14,7 @@ from afterstate.agents.training.evaluation import half_interval, of_student, sum
 from afterstate.commands.options import Eval
 from afterstate.commands.players import (
     check_players,
-    fill_seats,
+    check_settings,
     game_of,
     move_once,
     player_2048,
@@ -45,7 +45,9 @@ def run(options: Eval) -> None:
         raise ValueError(f"games must be in 1..{MAX_GAMES:,}, got {options.games:,}")
     check_seed(options.seed, optional=False)
     evaluate: Callable[[str, Eval], dict[str, Any]]
-    if _game(options) == "2048":
+    game = _game(options)
+    check_settings(options.players)
+    if game == "2048":
         _check_2048(options)
         evaluate, table = _evaluate_2048, _table_2048
     else:

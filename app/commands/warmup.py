@@ -12,11 +12,10 @@ import gymnasium as gym
 import numpy as np
 
 from afterstate import agents
-from afterstate.agents.game2048.play import play
-from afterstate.agents.game2048.simple import RandomAgent
 from afterstate.agents.progress import progress_bar
 from afterstate.commands.options import Warmup
 from afterstate.commands.players import game_of, move_once
+from afterstate.commands.seats import check_settings, game_of, move_once
 from afterstate.envs import daihinmin_v0
 from afterstate.envs.messages import installed_by, listed
 
@@ -32,8 +31,7 @@ def run(options: Warmup) -> None:
     names = _installed() if "all" in options.players else list(options.players)
     for name in names:
         game_of([name])  # before anything is compiled
-        if "," in name:
-            agents.find(name)  # its settings, too
+    check_settings(names)
     steps: dict[str, Callable[[], Any]] = {
         **{name: partial(_step, name) for name in ENVIRONMENTS},
         "vector environments": _step_vectors,
@@ -83,6 +81,9 @@ def _step_table() -> None:
 
 def _move(name: str) -> None:
     """Let a player move, and compile the games in which it is evaluated."""
+    from afterstate.agents.game2048.play import play
+    from afterstate.agents.game2048.simple import RandomAgent
+
     player = agents.find(name)
     move_once(player)
     if hasattr(player, "act"):

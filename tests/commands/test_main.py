@@ -134,6 +134,17 @@ def test_wrong_options_are_named_in_one_line(
     assert error.count("\n") == 1
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("words", ["warmup nobody", "eval random,reward", "eval nobody"])
+def test_wrong_players_are_refused_before_kernels_are_compiled(words: str) -> None:
+    code = "import sys; from afterstate.__main__ import main\n"
+    code += f"try: main({words.split()})\nexcept SystemExit: print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = [name for name in run.stdout.split() if name.startswith("afterstate.")]
+    assert "afterstate.commands.seats" in loaded
+    assert not [name for name in loaded if name.endswith((".rules", ".play", ".plays"))]
+
+
 def test_an_interrupt_within_a_text_that_is_evaluated_ends_with_130(tmp_path: Path) -> None:
     """CPython would end by SIGINT: a shell shows the same, other programs do not."""
     code = "def run(): exec('raise KeyboardInterrupt')\n"
@@ -317,6 +328,8 @@ def test_names_and_settings_are_listed_without_kernels(tmp_path: Path) -> None:
         ("watch model.zip", "docs/tutorials/ppo_dqn.md shows how to make a player of a model"),
         ("watch tests", "it is a folder, files of players in it: none"),
         ("warmup nobody", "there is no player 'nobody'"),
+        ("eval random,reward", "settings of a player must be name=value"),
+        ("eval mc,playouts=0", "playouts must be"),
         (
             "warmup expectimax,depth=0",
             "error: expectimax: depth must be >= 1, got 0",
