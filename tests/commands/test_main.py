@@ -257,7 +257,7 @@ def test_names_and_settings_are_listed_without_kernels(tmp_path: Path) -> None:
         ("watch expectimax,dpth=3", "'expectimax' has no setting 'dpth', did you mean 'depth'?"),
         ("watch ntupel", "there is no player 'ntupel', did you mean 'ntuple'?"),
         ("watch random --to a.avi", "to must be terminal, window or a .gif or .mp4 file"),
-        ("watch random --until 5", "until must be a tile from 4 to 131072, got 5"),
+        ("watch random --until 5", "until: tile must be a power of two from 4 to 131072, got 5"),
         ("watch random --speed -1", "speed must be 0 or in 0.01..1000"),
         ("watch random --speed nan", "speed must be 0 or in 0.01..1000"),
         ("watch random --speed 1e-3 --to a.gif", "speed must be 0 or in 0.01..1000"),

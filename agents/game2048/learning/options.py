@@ -49,7 +49,8 @@ class LogOptions:
 
     def __post_init__(self) -> None:
         if (self.games is None) == (self.moves is None):
-            raise ValueError("either games or moves must be given, not both: they say when to stop")
+            given = "neither" if self.games is None else "both"
+            raise ValueError(f"one of --games and --moves must be given, got {given}")
         if self.log.suffix != ".npy":
             raise ValueError(f"log must end in .npy, got {str(self.log)!r}")
 

@@ -276,7 +276,10 @@ def replay(file: str | Path) -> Report:
 
 def fault(error: Exception) -> str:
     """Return what is wrong with an entry, by one of `FORMAT_ERRORS`."""
-    return f"it has no entry {error}" if isinstance(error, KeyError) else f"{error!r:.200}"
+    text = str(error) or type(error).__name__
+    if isinstance(error, KeyError):
+        return f"it has no entry {text}"
+    return text if len(text) <= 200 else f"{text[:200]} ..."
 
 
 def _replay_line(

@@ -463,8 +463,6 @@ def test_other_files_are_not_changed(tmp_path: Path, player: str) -> None:
     [
         *(f"--games {value}" for value in ("0", "-1", "1.5", "x", "nan")),
         *(f"--moves {value}" for value in ("0", "-5", "1e-3", "many", "inf")),
-        "--games 1 --moves 1",
-        "",
         *(f"--moves 1 --share {value}" for value in ("0", "-0.1", "1.1", "nan", "half")),
         *(f"--moves 1 --skip {value}" for value in ("-1", "1.5", "x")),
         *(f"--moves 1 --seed {value}" for value in ("-1", "1.5", "one")),
@@ -481,7 +479,16 @@ def test_wrong_options_are_named(
         run_log(str(tmp_path / "log.npy"), *wrong.split())
     assert caught.value.code == 2
     options = [word[2:] for word in wrong.split() if word.startswith("--")]
-    assert (options[-1] if options else "either games or moves") in capsys.readouterr().err
+    assert options[-1] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("words", "given"), [("", "neither"), ("--games 1 --moves 1", "both")])
+def test_one_end_is_given(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: str, given: str
+) -> None:
+    with pytest.raises(SystemExit):
+        main([str(tmp_path / "log.npy"), "--player", "nobody", *words.split()])
+    assert f"one of --games and --moves must be given, got {given};" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 
