@@ -30,7 +30,7 @@ from afterstate.envs.daihinmin.records.recording import (
 )
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, Rules, give, start
 from afterstate.envs.daihinmin.views import legal_plays
-from afterstate.envs.messages import shown
+from afterstate.envs.messages import is_text, shown
 
 LOGGER = logging.getLogger(__name__)
 
@@ -89,6 +89,8 @@ def read(file: str | Path) -> Iterator[Entry]:
 
 def _entry(line: bytes) -> Entry:
     """Return the JSON object of a line."""
+    if not is_text(line):
+        raise ValueError("not text: recorded games are in text files of JSON lines (.jsonl)")
     try:
         entry = json_files.parse(line)
     except ValueError as error:

@@ -370,7 +370,7 @@ BAD_FILES: dict[str, tuple[str, bytes, str]] = {
     "no JSON": ("a.jsonl", b'{"hand": \n', "line 1 is not JSON: "),
     "empty line": ("a.jsonl", first_game() + b"\n", "line 3 is not JSON: "),
     "no object": ("a.jsonl", b"[1, 2]\n", "line 1 is not a JSON object"),
-    "no text": ("a.jsonl", b"\xff\xfe{}\n", "line 1 is not JSON: "),
+    "no text": ("a.jsonl", b"\xff\xfe{}\n", "line 1 is not text: recorded games are in"),
     "no keys": (
         "a.jsonl",
         b"{}\n",
