@@ -163,7 +163,7 @@ def run(name: str, words: Sequence[str]) -> int:
     module, _, function = command.run.partition(":")
 
     def run_command() -> Any:
-        with naming_options(parts):
+        with naming_options(parts, options if parts else None):
             return getattr(import_module(module), function)(options)
 
     return exit_code(run_command)

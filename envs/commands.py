@@ -13,6 +13,7 @@ from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING
+from functools import reduce
 from traceback import walk_tb
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
@@ -284,10 +285,21 @@ def _missing(missing: Sequence[Option], given: Sequence[Option]) -> str:
 
 
 @contextmanager
-def naming_options(parts: Sequence[Part]) -> Iterator[None]:
-    """Let messages of errors about fields name their options: `--rows must be in 1..4, got 9`."""
+def naming_options(parts: Sequence[Part], given: Any = None) -> Iterator[None]:
+    """Let messages of errors name options: `--rows must be in 1..4, got 9`.
+
+    Args:
+        parts: what options are read into.
+        given: an instance of the only part; files that it has are named in errors of the system.
+    """
     try:
         yield
+    except OSError as error:
+        options = [] if given is None else parts[0].options()
+        names = {str(reduce(getattr, each.path, given)): each.name for each in options}
+        if error.filename and error.filename in names:
+            error.filename = f"{names[error.filename]}: {error.filename}"
+        raise
     except ValueError as error:
         options = [each for part in parts for each in part.options()]
         raise ValueError(with_options(str(error), options)) from error

@@ -111,7 +111,7 @@ class RunFolder:
     def _check(self) -> None:
         """Raise ValueError unless the folder has a run to resume, or none for a new one."""
         if self.path.exists() and not self.path.is_dir():
-            raise ValueError(f"{self.path} must be a folder, got a file")
+            raise ValueError(f"--out must be a folder, got the file {self.path}")
         names = self._checkpoints if self._resume else _LEARNED
         existing = [path for name in names for path in sorted(self.path.glob(name))]
         if self._resume and not existing:

@@ -35,7 +35,9 @@ def run(options: Web) -> None:
         ValueError: a wrong option.
     """
     hosts = allowed_hosts(options)
-    limits = _limits(options)
+    limits, folder = _limits(options), options.folder or default_folder()
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"folder must be a folder, got the file {folder}")
     try:
         import uvicorn
 
@@ -45,7 +47,7 @@ def run(options: Web) -> None:
     except ModuleNotFoundError as error:
         raise ImportError(needs("the page", "fastapi", "uvicorn")) from error
     _log()
-    app: Any = create_app(options.folder or default_folder(), limits, hosts)
+    app: Any = create_app(folder, limits, hosts)
     with listen(options.host, options.port) as listener:
         _announce(options, listener.getsockname()[1])
         config = uvicorn.Config(

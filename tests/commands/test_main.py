@@ -62,14 +62,16 @@ def test_the_function_of_a_command_exists(name: str) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("prune missing.npz small.npz", "missing.npz"),
+        ("prune missing.npz small.npz", "NETWORK: missing.npz: No such file or directory"),
+        ("play 2048 --hints missing.npz", "--hints: missing.npz: No such file or directory"),
+        ("web --folder file", "--folder must be a folder, got the file file"),
         ("log moves.npy --player nobody --games 1", "'nobody'"),
         ("train ntupel --out run --moves 1", "got 'ntupel', did you mean ntuple?; see"),
         ("train --out run", "must be followed by one of ntuple, value, policy, search, rank"),
         ("train ntuple settings.json --out run --moves 1", "settings.json"),
         ("train ntuple --out run", "--moves or --hours must be given, got neither"),
         ("train rank --out run", "--generations or --hours must be given, got neither"),
-        ("train ntuple --out file --moves 1", "file must be a folder, got a file"),
+        ("train ntuple --out file --moves 1", "--out must be a folder, got the file file"),
         ("leaderboard report --rows empty", "empty has no rows of these entries"),
         ("train policy --out run --moves 1", "log must be given: the file of a play log"),
         ("train rank --out run --generations 1 --teacher a", "error: --teacher: player must be a"),
