@@ -33,12 +33,16 @@ class FolderLock:
 
     The folder is made if it is missing.
 
+    Args:
+        path: the folder.
+        message: message of the error if another process has it.
+
     Raises:
         OSError: the folder cannot be made.
         ValueError: another process has it.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, message: str | None = None) -> None:
         from filelock import FileLock, Timeout
 
         durable_files.make_folder(path)
@@ -50,8 +54,8 @@ class FolderLock:
         try:
             self._held.acquire(timeout=0)
         except Timeout as error:
-            message = f"another process writes to {path}: stop it, or choose another folder"
-            raise ValueError(message) from error
+            default = f"another process writes to {path}: stop it, or choose another folder"
+            raise ValueError(message or default) from error
         if is_new:
             _FILES[self._held] = os.stat(path / LOCK_FILE)
         self._file: os.stat_result | None = _FILES[self._held]

@@ -103,7 +103,8 @@ class Visitors:
         if folder.exists() and not folder.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, "must be a folder, got a file", str(folder))
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._held = FolderLock(folder)
+        message = f"the page runs already on {folder}: choose another folder with --folder"
+        self._held = FolderLock(folder, message)
         durable_files.remove_unfinished(folder.glob("*.part"))
         for _, visitor in sorted(self._files(), key=lambda each: each[0]):
             self._add(visitor)

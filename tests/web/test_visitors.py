@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -123,6 +125,18 @@ def test_a_folder_that_is_a_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "state").touch()
     with pytest.raises(NotADirectoryError, match="must be a folder, got a file"):
         Visitors(tmp_path / "state", LIMITS)
+
+
+def test_a_folder_has_one_page(tmp_path: Path) -> None:
+    code = "import sys, pathlib; from afterstate.agents.training.folder import FolderLock; "
+    code += "lock = FolderLock(pathlib.Path(sys.argv[1])); print(flush=True); input()"
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout and other.stdout.readline()
+        message = f"the page runs already on {tmp_path}: choose another folder with --folder"
+        with pytest.raises(ValueError, match=re.escape(message)):
+            Visitors(tmp_path, LIMITS)
+        other.kill()
 
 
 def test_games_are_kept_for_the_next_server(tmp_path: Path) -> None:
