@@ -324,6 +324,8 @@ def _suggestion(name: str) -> str:
         files = {each.name for each in path.iterdir() if each.suffix in SUFFIXES}
         files.discard("learner.safetensors")  # which does not play
         return f": it is a folder, files of players in it: {', '.join(sorted(files)) or 'none'}"
+    if 0 < len(name) < 200 and path.is_file():
+        return f": files of networks must end in {', '.join(SUFFIXES)}"
     if f"daihinmin-{name}" in _PLAYERS:
         return f", did you mean 'daihinmin-{name}'?"
     names = did_you_mean(name, _PLAYERS, [each.removeprefix("daihinmin-") for each in _PLAYERS])

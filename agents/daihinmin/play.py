@@ -110,7 +110,7 @@ def play_match(
     """
     if not isinstance(players, Sequence) or len(players) != N_PLAYERS:
         got = len(players) if isinstance(players, Sequence) else shown(players)
-        raise ValueError(f"players must be {N_PLAYERS} players, got {got}")
+        raise ValueError(f"players must have {N_PLAYERS} entries, got {got}")
     for i, player in enumerate(players):
         with named(f"players[{i}]"):
             check_player(player)

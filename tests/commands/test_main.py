@@ -72,6 +72,7 @@ def test_the_function_of_a_command_exists(name: str) -> None:
         ("train ntuple --out run", "--moves or --hours must be given, got neither"),
         ("train rank --out run", "--generations or --hours must be given, got neither"),
         ("train ntuple --out file --moves 1", "--out must be a folder, got the file file"),
+        ("eval file", "no player 'file': files of networks must end in .npz, .safetensors, .w"),
         ("leaderboard report --rows empty", "empty has no rows of these entries"),
         ("train policy --out run --moves 1", "log must be given: the file of a play log"),
         ("train rank --out run --generations 1 --teacher a", "error: --teacher: player must be a"),
