@@ -72,11 +72,13 @@ docs: $(VENV)/dev.done
 	$(BIN)/mkdocs build --strict
 
 $(VENV)/pip.done:
+	@echo "Installing into $(VENV)"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 	@touch $@
 
 $(VENV)/examples.done: pyproject.toml | $(VENV)/pip.done
+	@echo "Installing the package into $(VENV), for about a minute"
 	$(BIN)/pip install --quiet --editable ".[examples]"
 	@touch $@
 

@@ -27,7 +27,7 @@ EPILOG = """examples:
   afterstate train ntuple --out runs/mine --hours 1
 
 Exit codes: 0 done, 1 a check, a match or a run failed, 2 wrong arguments, 130 interrupted,
-143 terminated."""
+141 the reader of the output has ended, 143 terminated."""
 
 
 class Command(NamedTuple):
