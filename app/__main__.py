@@ -105,7 +105,7 @@ COMMANDS = {
         "afterstate.agents.game2048.learning.options",
     ),
     "prune": Command(
-        "write the small file of a large N-tuple network",
+        "prune an N-tuple network to a small file",
         "afterstate.agents.game2048.learning.pruning:prune",
         ("PruneOptions",),
         "afterstate.agents.game2048.learning.options",

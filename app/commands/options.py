@@ -172,8 +172,8 @@ class Join:
     player: PlayerOfDaihinmin = "random"
     """Player that plays."""
     name: Name | None = None
-    """Name in the server's lists, at most 14 characters, of which our server shows 9; by default
-    that of the player."""
+    """Name in the server's lists, at most 14 characters; the server shows the first 9. By default
+    it is that of the player."""
     silence_seconds: float = SILENCE_SECONDS
     """Seconds to wait for the server's next message before leaving the match."""
 
@@ -235,4 +235,4 @@ class Web:
     seconds: float = 10.0
     """Time of a search, in seconds; longer ones are stopped."""
     visitors: int = 500
-    """Visitors whose games are kept; the one longest away is forgotten for a new one."""
+    """Visitors whose games are kept; the least recently seen is dropped for a new one."""
