@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -11,7 +11,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def progress_bar(items: Iterable[T] | None = None, *, unit: str, **options: Any) -> tqdm[T]:
+@overload
+def progress_bar(items: None = None, *, unit: str, **options: Any) -> tqdm[Any]: ...
+@overload
+def progress_bar(items: Iterable[T], *, unit: str, **options: Any) -> tqdm[T]: ...
+def progress_bar(items: Any = None, *, unit: str, **options: Any) -> tqdm[Any]:
     """Return a progress bar that writes its rate as `5.00 moves/s` or `1.25s/moves`.
 
     Args:

@@ -104,7 +104,8 @@ def test_quickstart_writes_its_files(tmp_path: Path) -> None:
 def test_examples_refuse_wrong_options(tmp_path: Path, words: str, message: str) -> None:
     pytest.importorskip("tyro")
     name, *options = words.split()
-    command = [sys.executable, ROOT / "examples" / name, *options, "--out", tmp_path / "out"]
+    script, out = str(ROOT / "examples" / name), str(tmp_path / "out")
+    command = [sys.executable, script, *options, "--out", out]
     run = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert run.returncode == 2 and message in run.stderr and "Traceback" not in run.stderr
     assert not (tmp_path / "out").exists()
