@@ -55,6 +55,61 @@ def counted(n: int, noun: str) -> str:
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
+EXTRAS = {
+    "neural": ("torch", "safetensors"),
+    "train": ("filelock", "joblib"),
+    "render": ("PIL", "pygame"),
+    "video": ("moviepy",),
+    "sb3": ("stable_baselines3", "sb3_contrib"),
+    "web": ("fastapi", "uvicorn"),
+    "ray": ("ray",),
+    "examples": ("matplotlib", "pandas", "scipy", "tensorboard", "tyro", "yaml"),
+}
+"""Modules of packages that only an extra installs."""
+
+_PACKAGES = {
+    "PIL": "pillow",
+    "pygame": "pygame-ce",
+    "sb3_contrib": "sb3-contrib",
+    "stable_baselines3": "stable-baselines3",
+    "yaml": "pyyaml",
+}
+"""Packages by the modules that have another name."""
+
+
+def installed_by(*modules: str) -> str:
+    """Return the command that installs modules of extras.
+
+    >>> installed_by("torch", "joblib")
+    'pip install "afterstate[neural,train]"'
+    """
+    extras = [extra for extra, brought in EXTRAS.items() if not {*brought}.isdisjoint(modules)]
+    return f'pip install "afterstate[{",".join(extras)}]"'
+
+
+def needs(user: str, *modules: str) -> str:
+    """Return the message of an error that something needs modules of extras.
+
+    >>> needs("the page", "fastapi", "uvicorn")
+    'the page needs fastapi and uvicorn: pip install "afterstate[web]"'
+    """
+    packages = [_PACKAGES.get(each, each) for each in modules]
+    return f"{user} needs {' and '.join(packages)}: {installed_by(*modules)}"
+
+
+def missing(error: Exception, user: str = "this") -> str:
+    """Return that a package of an extra is missing, which an import did not find; else no text.
+
+    Args:
+        error: of the import.
+        user: what needs the package.
+    """
+    if not isinstance(error, ModuleNotFoundError):
+        return ""
+    module = error.name or ""
+    return needs(user, module) if any(module in each for each in EXTRAS.values()) else ""
+
+
 def is_text(value: str | bytes) -> bool:
     """Return True if UTF-8 has all characters; False for bytes of a command line that are none."""
     try:

@@ -15,6 +15,7 @@ from afterstate.commands.options import Eval
 from afterstate.commands.players import (
     check_players,
     check_settings,
+    fill_seats,
     game_of,
     move_once,
     player_2048,
@@ -144,7 +145,6 @@ def _evaluate_daihinmin(name: str, options: Eval, opponents: list[str]) -> dict[
     start = time.process_time()
     seeds = range(options.seed, options.seed + n_cycles)
     for seed in progress_bar(seeds, desc=name, unit="cycles", leave=False):
-        others = [player_daihinmin(other, seed) for other in opponents]
         player = Counted(player_daihinmin(name, seed))
         with named(name):
             points += points_per_cycle(player, opponents, 1, seed)

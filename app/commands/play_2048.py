@@ -73,6 +73,7 @@ class Terminal:
 
 
 def _terminal() -> blessed.Terminal:
+    """Return the terminal that the program runs in."""
     # It asks for the terminal's name and version, waits for 5 s each time if there is no answer,
     # and drops keys meanwhile.
     os.environ.setdefault("BLESSED_QUERY_TIMEOUT_SECONDS", "0.1")

@@ -12,6 +12,7 @@ import numpy as np
 
 from afterstate import agents
 from afterstate.envs.daihinmin.uecda.settings import N_SEATS
+from afterstate.envs.messages import needs
 from afterstate.envs.options import name_and_pairs, settings_of
 
 if TYPE_CHECKING:
@@ -59,8 +60,8 @@ def _games(name: str) -> list[str]:
     is_2048 = first in known and not first.startswith("daihinmin-")
     if not is_2048 and of_daihinmin not in known:
         return ["2048" if hasattr(agents.find(name), "act") else "daihinmin"]
-    if not is_installed(first if is_2048 else of_daihinmin):
-        raise ImportError(f'{first} needs torch: pip install "afterstate[neural]"')
+    if missing := agents.missing_packages(first if is_2048 else of_daihinmin):
+        raise ImportError(needs(first, *missing))
     settings_of(name_and_pairs(name)[1:])
     is_of = {"2048": is_2048, "daihinmin": of_daihinmin in known}
     return [game for game, has_player in is_of.items() if has_player]
@@ -75,11 +76,6 @@ def check_settings(names: Sequence[str]) -> None:
     for name in names:
         if "," in name:
             agents.find(name)
-
-
-def is_installed(name: str) -> bool:
-    """Return True if the packages are installed that a player needs, by its name in `make`."""
-    return not agents.needs_torch(name) or all(map(find_spec, ("torch", "safetensors")))
 
 
 def player_2048(name: str, seed: int | None = None) -> Any:

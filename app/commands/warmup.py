@@ -14,8 +14,7 @@ import numpy as np
 from afterstate import agents
 from afterstate.agents.progress import progress_bar
 from afterstate.commands.options import Warmup
-from afterstate.commands.players import game_of, move_once
-from afterstate.commands.seats import check_settings, game_of, move_once
+from afterstate.commands.players import check_settings, game_of, move_once
 from afterstate.envs import daihinmin_v0
 from afterstate.envs.messages import installed_by, listed
 

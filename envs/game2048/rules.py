@@ -501,11 +501,16 @@ def check_words(boards: Any, rows: int, cols: int) -> Words:
     return array
 
 
-def check_tile(tile: Any) -> int:
-    """Return a tile that moves make; raise ValueError if it is none."""
-    if whole(tile) not in [1 << exponent for exponent in range(2, MAX_EXPONENT + 1)]:
-        raise ValueError(f"tile must be a power of two from 4 to 131072, got {shown(tile)}")
-    return int(tile)
+def check_tile(name: str, tile: Any, most: int = 1 << MAX_EXPONENT) -> int:
+    """Return the tile that an argument names, one that moves make.
+
+    Raises:
+        ValueError: it is not a tile from 4 to the largest that is allowed.
+    """
+    number = as_int(tile) or 0
+    if not 4 <= number <= most or number & (number - 1):
+        raise ValueError(f"{name} must be a power of two from 4 to {most}, got {shown(tile)}")
+    return number
 
 
 def check_word(board: Any, rows: int, cols: int) -> np.uint64:

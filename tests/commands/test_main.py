@@ -144,7 +144,7 @@ def test_wrong_players_are_refused_before_kernels_are_compiled(words: str) -> No
     code += f"try: main({words.split()})\nexcept SystemExit: print(*sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = [name for name in run.stdout.split() if name.startswith("afterstate.")]
-    assert "afterstate.commands.seats" in loaded
+    assert "afterstate.commands.players" in loaded
     assert not [name for name in loaded if name.endswith((".rules", ".play", ".plays"))]
 
 
@@ -260,7 +260,7 @@ def test_names_and_settings_are_listed_without_kernels(tmp_path: Path) -> None:
         ("watch expectimax,dpth=3", "'expectimax' has no setting 'dpth', did you mean 'depth'?"),
         ("watch ntupel", "there is no player 'ntupel', did you mean 'ntuple'?"),
         ("watch random --to a.avi", "to must be terminal, window or a .gif or .mp4 file"),
-        ("watch random --until 5", "until: tile must be a power of two from 4 to 131072, got 5"),
+        ("watch random --until 5", "until must be a power of two from 4 to 131072, got 5"),
         ("watch random --speed -1", "speed must be 0 or in 0.01..1000"),
         ("watch random --speed nan", "speed must be 0 or in 0.01..1000"),
         ("watch random --speed 1e-3 --to a.gif", "speed must be 0 or in 0.01..1000"),

@@ -487,7 +487,7 @@ def test_one_end_is_given(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], words: str, given: str
 ) -> None:
     with pytest.raises(SystemExit):
-        main([str(tmp_path / "log.npy"), "--player", "nobody", *words.split()])
+        run_log(str(tmp_path / "log.npy"), "--player", "nobody", *words.split())
     assert f"one of --games and --moves must be given, got {given};" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
