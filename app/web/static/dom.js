@@ -31,7 +31,8 @@ let n_labels = 0;
 export function label(text, input) {
   input.id = `input-${(n_labels += 1)}`;
   const node = el("label", { htmlFor: input.id }, text);
-  return el("div", { className: "row" }, ...(input.type === "checkbox" ? [input, node] : [node, input]));
+  if (input.type === "checkbox") return el("div", { className: "row check" }, input, node);
+  return el("div", { className: "row" }, node, input);
 }
 
 export function button(text, onclick, props = {}) {
