@@ -60,7 +60,9 @@ function moves(hint, { values: name, digits }) {
   const heads = ["move", name, "difference from the best", ...(hint.visits ? ["visits"] : [])];
   heads.push(isShare ? "from 0 to 1" : "from worst to best");
   if (!shown.length) return el("p", { className: "dim" }, "This player gives no values.");
-  return scroll("Values of the moves", tableOf(heads, rows));
+  const table = tableOf(heads, rows);
+  if (hint.visits) table.className = "visits";
+  return scroll("Values of the moves", table);
 }
 
 function line(hint) {

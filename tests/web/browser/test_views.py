@@ -530,7 +530,7 @@ def test_a_phone_shows_four_columns_and_a_tree_that_scrolls(open_page: Open) -> 
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
-@pytest.mark.parametrize(("width", "is_cut"), [(1280, False), (390, True)])
+@pytest.mark.parametrize(("width", "is_cut"), [(1280, False), (390, True), (320, True)])
 def test_a_tree_that_is_cut_shows_that_it_scrolls(
     open_page: Open, width: int, is_cut: bool
 ) -> None:
