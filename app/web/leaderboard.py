@@ -1,6 +1,6 @@
 """The leaderboard's committed results and rows, as the page shows them.
 
-They are in a checkout only; the wheel has none.
+They are in a checkout only, of which an editable installation reads them; the wheel has none.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _TEXTS = ("player", "machine")
 _KEYS = ("seed", "score", "max_tile", "moves", "number", "places", "players")
 _READING = threading.Lock()
 MISSING = (
-    "the results of the leaderboard are in the repository only: run `afterstate web` in a checkout"
+    "The results of the leaderboard are in the repository only: "
+    'install a checkout of it by pip install --editable ".[web]".'
 )
 
 

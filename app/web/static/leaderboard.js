@@ -4,6 +4,7 @@ import { GIVE_UP, isRunning } from "./daihinmin.js";
 import { attempt, begin, button, el, get, number, scroll, tableOf } from "./dom.js";
 
 const LOADING = "Loading the results ...";
+const TABLES = "https://github.com/afterstate/afterstate/blob/main/docs/leaderboard.md";
 const SHARES = new Set([
   "2048",
   "4096",
@@ -234,6 +235,18 @@ function replayOf(row, result) {
   return `#2048/watch/${row.seed}/${result.player.name}/${settingsText(result.player)}/${row.score}`;
 }
 
+// Says where the results are that this installation lacks.
+function missing() {
+  return el(
+    "section",
+    { className: "panel", "aria-label": "Missing results" },
+    el("h2", {}, "The results are not installed"),
+    el("p", {}, "Only the repository has them. Run this in a checkout of it, then start the page again:"),
+    el("p", {}, el("code", {}, 'pip install --editable ".[web]"')),
+    el("p", {}, "Their tables can also be read in ", el("a", { href: TABLES }, "docs/leaderboard.md"), "."),
+  );
+}
+
 export async function open(view) {
   const loading = el("p", { className: "dim" }, LOADING);
   view.append(
@@ -249,6 +262,9 @@ export async function open(view) {
       const table = await get(`leaderboard/${game}`);
       loading.before(new Leaderboard(game, table).node);
     }
+  } catch (error) {
+    if (error.status !== 404) throw error;
+    view.replaceChildren(missing());
   } finally {
     loading.remove();
   }

@@ -132,6 +132,17 @@ def test_a_lost_network_is_said(open_page: Open) -> None:
     page.wait_for_selector("text=your network is gone")
 
 
+def test_missing_results_are_said_with_their_place_while_players_load(open_page: Open) -> None:
+    page = open_page("learn")
+    loading = {**me(page), "ready": False}
+    page.route("**/api/me", lambda route: route.fulfill(json=loading))
+    page.route("**/api/leaderboard/*", lambda route: route.fulfill(status=404, json={}))
+    page.get_by_role("link", name="Leaderboard").click()
+    page.wait_for_selector("code:text('pip install --editable')")
+    assert page.locator("main a").get_attribute("href").endswith("/docs/leaderboard.md")
+    sync_api.expect(page.locator("#message")).to_contain_text("Players are still loading")
+
+
 # Keys and focus
 
 
