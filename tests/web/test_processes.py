@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import subprocess
 import sys
 import time
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -182,6 +184,20 @@ def test_a_process_starts_again_once_after_it_has_compiled(
         monkeypatch.delenv("AFTERSTATE_WEB_PLAYERS_COMPILED")
     preload.load()
     assert started == ([sys.orig_argv] if compiles and not has_started_again else [])
+
+
+def test_messages_on_compilation_are_written_for_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, logger = tmp_path / "compiling", logging.getLogger("afterstate.envs.compiling")
+    file.write_text("an earlier message")
+    monkeypatch.setenv(preload.COMPILING, str(file))
+    with preload._telling():
+        assert file.read_text() == ""
+        logger.warning("compiling %s", "the rules")
+        assert file.read_text() == "compiling the rules"
+    logger.warning("compiling the players")
+    assert file.read_text() == "compiling the rules"
 
 
 def test_a_network_is_idle_unless_it_learns_or_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:

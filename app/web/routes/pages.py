@@ -33,6 +33,7 @@ async def me(visitor: Me, site: Site, request: Request, response: Response) -> J
         "players": choices.listed(),
         "trained": choices.TRAINED.as_json(),
         "ready": site.searches.is_ready,
+        "compiling": site.searches.compiling,
         "thinking": site.searches.is_running(visitor.key),
         "seconds": site.limits.seconds,
         "game_2048": None if game is None else game_2048.state(game),

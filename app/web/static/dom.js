@@ -68,6 +68,7 @@ export async function post(path, body = {}) {
 
 // What is said while a player thinks.
 export function thinking(player) {
+  if (document.body.dataset.loading) return "waiting until the players are loaded ...";
   return player.needs_torch ? "thinking ... (the first search also loads the player)" : "thinking ...";
 }
 

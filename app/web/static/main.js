@@ -10,7 +10,6 @@ const VIEWS = { 2048: game2048, daihinmin, leaderboard, learn };
 
 let shown = new AbortController(); // is aborted when another view takes its place
 let next = shown; // the view that is being opened, or the shown one
-let isLoading = false;
 
 // Shows the view of the address; until the server answers, the one before it remains.
 async function show() {
@@ -44,7 +43,7 @@ async function open(name, rest, me) {
   await VIEWS[name].open(node, me, rest, signal);
   if (signal.aborted) return;
   document.body.dataset.ready = name;
-  if (!me.ready) loading();
+  if (!me.ready) loading(me);
 }
 
 // Marks the link of the view, and says its name.
@@ -58,17 +57,24 @@ function mark(name) {
   say(title);
 }
 
-// Says that players are being loaded, until they are.
-async function loading() {
-  const text = "Players are still loading. You can play already; hints arrive once they are loaded.";
-  if (isLoading) return;
-  isLoading = true;
-  for (let me = {}; !me.ready; me = await get("me").catch(() => ({}))) {
-    if (!messageText()) message(text);
+// Says that players are being loaded, until they are, and what is compiled for them.
+async function loading(me) {
+  if (document.body.dataset.loading) return;
+  document.body.dataset.loading = "true";
+  let text = "";
+  for (; !me.ready; me = await get("me").catch(() => ({}))) {
+    const isFree = !messageText() || messageText() === text;
+    text = loadingText(me.compiling);
+    if (isFree && messageText() !== text) message(text);
     await wait(1000);
   }
-  isLoading = false;
+  delete document.body.dataset.loading;
   if (messageText() === text) message("");
+}
+
+function loadingText(compiling) {
+  const what = compiling ? ` (${compiling}; a minute or two in all)` : "";
+  return `Players are still loading${what}. You can play already; hints arrive once they are loaded.`;
 }
 
 // The address names the view, so that this link moves the focus only.

@@ -18,6 +18,7 @@ import logging
 import multiprocessing
 import os
 import signal
+import tempfile
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
@@ -216,6 +217,7 @@ class SearchPool:
         self._searches: dict[str, asyncio.Task[Json]] = {}
         self.loaded = asyncio.Event()
         self._failed = False
+        self._compiling: Any = None
 
     async def start(self) -> None:
         """Load the default players and start the first process; if that fails, log why."""
@@ -224,9 +226,11 @@ class SearchPool:
         os.environ["OMP_NUM_THREADS"] = "1"  # of torch
         _context.set_forkserver_preload(["afterstate.web.thinking.preload"])
         try:
-            with blocked(signal.SIGINT):  # it ends with this process
-                forkserver.ensure_running()
-            self._idle.append(await self._new())
+            with tempfile.NamedTemporaryFile() as self._compiling:
+                os.environ[preload.COMPILING] = self._compiling.name
+                with blocked(signal.SIGINT):  # it ends with this process
+                    forkserver.ensure_running()
+                self._idle.append(await self._new())
         except Exception:
             LOGGER.exception("the default players cannot be loaded")
             self._failed = True
@@ -236,6 +240,13 @@ class SearchPool:
     def is_ready(self) -> bool:
         """True once the default players are loaded."""
         return self.loaded.is_set() and not self._failed
+
+    @property
+    def compiling(self) -> str:
+        """The kernels that are compiled while the default players are loaded, and for how long."""
+        if self._compiling is None or self._compiling.closed:
+            return ""
+        return os.pread(self._compiling.fileno(), 1000, 0).decode(errors="replace")
 
     async def _new(self) -> Worker:
         """Return a new process."""

@@ -3,8 +3,11 @@
 The page's own process imports this module, but not the players.
 """
 
+import logging
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -14,12 +17,38 @@ MEMORY = 4 << 30
 """Address space of a process in bytes, with the loaded players that it shares."""
 LOADS = "AFTERSTATE_WEB_PRELOAD"
 """Variable of the environment of the server of forks: the number of the page's process."""
+COMPILING = "AFTERSTATE_WEB_COMPILING"
+"""Variable of its environment: the file in which it says what it compiles."""
 
 
 def load() -> None:
     """Load the players, without the memory of compiling their kernels."""
-    with without_compiler("AFTERSTATE_WEB_PLAYERS_COMPILED"):
+    with _telling(), without_compiler("AFTERSTATE_WEB_PLAYERS_COMPILED"):
         _load()
+
+
+@contextmanager
+def _telling() -> Iterator[None]:
+    """Write the messages on compilation also to the file that the page's process reads."""
+    logger = logging.getLogger("afterstate.envs.compiling")
+
+    def tell(record: logging.LogRecord) -> bool:
+        _write(record.getMessage())
+        return True
+
+    _write("")  # of an earlier start
+    logger.addFilter(tell)
+    try:
+        yield
+    finally:
+        logger.removeFilter(tell)
+
+
+def _write(text: str) -> None:
+    """Replace the text of the file; one that is gone, as its process is, is not made again."""
+    with suppress(OSError), open(os.environ.get(COMPILING, os.devnull), "r+") as file:
+        file.truncate()
+        file.write(text)
 
 
 def _load() -> None:

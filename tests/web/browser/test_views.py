@@ -143,6 +143,17 @@ def test_missing_results_are_said_with_their_place_while_players_load(open_page:
     sync_api.expect(page.locator("#message")).to_contain_text("Players are still loading")
 
 
+def test_the_kernels_that_are_compiled_are_named(open_page: Open) -> None:
+    page = open_page("learn")
+    loading = {**me(page), "ready": False, "compiling": "compiling the rules: about 4 seconds"}
+    page.route("**/api/me", lambda route: route.fulfill(json=loading))
+    page.get_by_role("link", name="Daihinmin").click()
+    text = page.locator("#message")
+    sync_api.expect(text).to_contain_text("(compiling the rules: about 4 seconds; a minute or two")
+    page.unroute("**/api/me")
+    sync_api.expect(text).to_be_empty()
+
+
 # Keys and focus
 
 
