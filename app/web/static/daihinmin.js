@@ -500,7 +500,7 @@ class Table {
     );
     const heads = hint.listed[0]?.places
       ? ["action", "places 1 to 5 (%)", "playouts"]
-      : ["action", "points above last place, up to the reset of the classes", "playouts"];
+      : ["action", "expected points above last place (rest of the cycle)", "playouts"];
     this.hintNode.append(
       el("p", {}, "Hint: ", el("strong", {}, pretty(hint.text)), ` (${number(1000 * hint.seconds, 1)} ms)`),
     );
