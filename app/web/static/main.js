@@ -11,15 +11,22 @@ const VIEWS = { 2048: game2048, daihinmin, leaderboard, learn };
 let shown = new AbortController(); // is aborted when another view takes its place
 let next = shown; // the view that is being opened, or the shown one
 
+// The view of the address and what follows it; an unknown view is replaced by 2048.
+function address() {
+  const parts = location.hash.slice(1).split("/");
+  if (Object.hasOwn(VIEWS, parts[0])) return parts;
+  if (location.hash) history.replaceState(null, "", "#2048");
+  return ["2048"];
+}
+
 // Shows the view of the address; until the server answers, the one before it remains.
 async function show() {
-  const [name, ...rest] = location.hash.slice(1).split("/");
-  const known = Object.hasOwn(VIEWS, name) ? name : "2048";
+  const [name, ...rest] = address();
   const wanted = (next = new AbortController());
   for (;;) {
     const state = await attempt(() => get("me"));
     if (next !== wanted) return; // another view is wanted meanwhile
-    if (state) return void (await attempt(() => open(known, rest, state)));
+    if (state) return void (await attempt(() => open(name, rest, state)));
     await wait(1000);
     if (next !== wanted) return;
   }

@@ -294,6 +294,7 @@ def test_an_unknown_view_is_that_of_2048(open_page: Open, view: str) -> None:
     page.goto(page.url.partition("#")[0] + f"#{view}")
     page.wait_for_timeout(300)
     sync_api.expect(page.locator("nav a[aria-current]")).to_have_text("2048")
+    assert page.url.endswith("/#2048")
     press_a_legal_arrow(page)
 
 
