@@ -24,10 +24,10 @@ class Limits:
     idle_seconds: float = 60.0
     """Time after which a network that nobody uses makes room for another, in seconds."""
     visitors: int = 500
-    """Visitors whose games are kept; the one longest away is forgotten for a new one."""
+    """Visitors whose games are kept; the least recently seen is dropped for a new one."""
     visitors_of_address: int = 200
-    """Visitors of one address, of whom the one longest away is forgotten for a new one; at most
-    half of all, so that one address does not forget all others."""
+    """Visitors of one address, of whom the least recently seen is dropped for a new one; at most
+    half of all, so that one address does not drop all others."""
     days: float = 30.0
     """Days after its last visit in which a browser keeps the cookie that leads to its games."""
     requests_per_second: float = 50.0

@@ -98,7 +98,7 @@ class Visitors:
 
     def __init__(self, folder: Path, limits: Limits) -> None:
         self._folder, self._limits = folder, limits
-        self._by_key: dict[str, Visitor] = {}  # by last visit, longest away first
+        self._by_key: dict[str, Visitor] = {}  # least recently seen first
         self._by_address: defaultdict[str, dict[str, Visitor]] = defaultdict(dict)  # likewise
         if folder.exists() and not folder.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, "must be a folder, got a file", str(folder))
@@ -131,7 +131,7 @@ class Visitors:
     def new(self, address: str) -> tuple[str, Visitor]:
         """Return a new cookie and its visitor, who comes from an address.
 
-        Those longest away are forgotten for it: of the address, if it has too many, else of all.
+        The least recently seen are dropped for it: of the address, if it has too many, else of all.
         """
         n, n_of_address = self._limits.visitors, self._limits.visitors_of_address
         self._forget(min(n_of_address, (n + 1) // 2) - 1, self._by_address[address])
@@ -217,7 +217,7 @@ class Visitors:
             return about.st_mtime, Visitor(path.stem, Games.model_validate_json(file.read()))
 
     def _forget(self, n_left: int, visitors: Mapping[str, Visitor]) -> None:
-        """Forget those longest away until this many are left, those without a game first."""
+        """Drop the least recently seen until this many are left, those without a game first."""
         if len(visitors) <= n_left:
             return
         ranked = sorted(visitors.values(), key=lambda each: each.saved != _NO_GAMES)
