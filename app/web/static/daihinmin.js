@@ -254,7 +254,7 @@ class Table {
     const heads = ["player", "points", "places"];
     this.results.replaceChildren(
       el("h3", {}, `Game ${game} of ${n_games}`),
-      tableOf(heads, rows),
+      scroll("Results of the match", tableOf(heads, rows)),
       this.comparison(results),
     );
   }

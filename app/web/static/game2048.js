@@ -514,8 +514,12 @@ class Game {
         {},
         el("legend", {}, "Position"),
         el("div", { className: "cells" }, ...inputs),
-        button("Start from here", startHere, { className: "main" }),
-        button("Clear", clear),
+        el(
+          "div",
+          { className: "row" },
+          button("Start from here", startHere, { className: "main" }),
+          button("Clear", clear),
+        ),
       ),
     );
     return inputs[0].focus();
