@@ -55,7 +55,7 @@ OPPONENTS = ("daihinmin-sample", "daihinmin-heuristic", "daihinmin-policy", "dai
 _LONGEST, _MARKS = 100, set("|`[]<>*$\\\r\n")
 """Longest name, and characters that neither Markdown nor figures may get in names of entries."""
 
-_LEARNED = ("network", "policy", "prior")
+_LEARNED = ("network", "net", "policy", "prior")
 _OF_NETWORK = {"network", "tuples", "size"}
 
 

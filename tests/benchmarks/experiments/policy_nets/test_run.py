@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from afterstate import agents
 from afterstate.agents import nets
 from afterstate.agents.game2048.learning import play_logs, policy_imitation
+from afterstate.agents.game2048.learning.options import LogOptions
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.values import policy_net
 from afterstate.agents.game2048.values.policy_net import PolicyCNN
@@ -229,14 +230,13 @@ def test_networks_learn_from_the_log_one_by_one(
 def test_moves_device_and_threads_are_passed_on(
     tiny: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words: list[str] = []
+    written: list[LogOptions] = []
     learned: list[tuple[Any, Any]] = []
-    monkeypatch.setattr(play_logs, "main", words.extend)
+    monkeypatch.setattr(play_logs, "write", written.append)
     monkeypatch.setattr(learners, "run", lambda *run: learned.append(run))
     tiny.main("log", "--moves", "6e8", "--jobs", "3")
     tiny.main("train", "--layers", "2", "--moves", "6e8", "--device", "cuda", "--threads", "2")
-    for name, number in {"--moves": 6e8, "--jobs": 3}.items():
-        assert float(words[words.index(name) + 1]) == number
+    assert [(log.moves, log.jobs) for log in written] == [(6e8, 3)]
     ((settings, options),) = learned
     assert (options.moves, options.threads, options.device) == (6e8, 2, "cuda")
     assert settings.learner.decay == 6e8 and options.evaluate_every == 3e7
