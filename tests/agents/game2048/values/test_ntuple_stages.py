@@ -111,7 +111,7 @@ def test_stages_have_tables_of_their_own() -> None:
     ],
 )
 def test_invalid_or_unordered_tiles_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="tile|power of two"):
+    with pytest.raises(ValueError, match=r"tile|power of two"):
         network([[0]], **wrong)
 
 
