@@ -492,7 +492,9 @@ def check_words(boards: Any, rows: int, cols: int) -> Words:
         is_wide = array.dtype.kind in "iu" and array.dtype.itemsize == 8
         fits = is_wide and not (array.dtype.kind == "i" and (array < 0).any())
     if not fits:
-        raise ValueError(f"boards must be words, integers in 0..2**64 - 1, got {shown(boards)}")
+        raise ValueError(
+            f"boards must be board words, integers in 0..2**64 - 1, got {shown(boards)}"
+        )
     array = np.require(array, np.uint64, ["C", "W"])
     if array.shape[-2:] == (rows, cols) and array.any() and (array <= MAX_EXPONENT).all():
         raise ValueError("boards must be board words, got exponents: see `rules.words`")

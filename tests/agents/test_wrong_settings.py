@@ -96,5 +96,5 @@ def test_probabilities_of_a_policy_network_need_board_words() -> None:
     player: Any = agents.make("policy-net")
     assert player.probabilities([0x21, 0x1234]).shape == (2, 4)
     for boards in ([-1], [2**64], None, [33.7], "33"):
-        with pytest.raises(ValueError, match="boards must be words, integers in"):
+        with pytest.raises(ValueError, match="boards must be board words, integers in"):
             player.probabilities(boards)
