@@ -81,17 +81,21 @@ class _Listener(events.Listener):
         self._seconds = dict.fromkeys(GROUPS, 0.0)
         self._announced = set[str]()
         self._group: str | None = None
-        self._depth, self._start, self._total = 0, 0.0, 0.0
+        self._depth, self._start = 0, 0.0
+        # Seconds of kernels that are compiled, and the start of one that is not; read by threads.
+        self._measured: tuple[float, float | None] = 0.0, None
 
-    def seconds(self) -> float:
-        """Return the time that all kernels were compiled so far."""
-        return self._total + (time.monotonic() - self._start if self._depth else 0.0)
+    def seconds(self, now: float) -> float:
+        """Return the time that all kernels were compiled until now."""
+        total, start = self._measured
+        return total if start is None else total + now - start
 
     def on_start(self, event: Any) -> None:
         """Begin to measure, or look at the time; kernels that others call are compiled within."""
         if self._depth == 0:
             self._group = _group(event.data["dispatcher"].py_func.__module__)
             self._start = time.monotonic()
+            self._measured = self._measured[0], self._start
         self._depth += 1
         self._look(time.monotonic() - self._start)
 
@@ -100,7 +104,7 @@ class _Listener(events.Listener):
         self._depth -= 1
         if self._depth == 0:
             seconds = time.monotonic() - self._start
-            self._total += seconds
+            self._measured = self._measured[0] + seconds, None
             if self._group is not None:
                 self._seconds[self._group] += seconds
 
@@ -152,7 +156,8 @@ def _group(module: str) -> str | None:
 
 def clock() -> float:
     """Return the seconds of a monotonic clock that stands still while kernels are compiled."""
-    return time.monotonic() - _LISTENER.seconds()
+    now = time.monotonic()
+    return now - _LISTENER.seconds(now)
 
 
 @cache

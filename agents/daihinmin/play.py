@@ -133,8 +133,7 @@ def points_per_cycle(
             cycles.
     """
     points, first = [], check_seed(seed, optional=False) or 0
-    check_count("n_cycles", n_cycles, least=0)
-    for cycle_seed in range(first, first + int(n_cycles)):
+    for cycle_seed in range(first, first + check_count("n_cycles", n_cycles, least=0)):
         players = [player, *(find_player(name, cycle_seed) for name in opponents)]
         *_, match = play_match(players, GAMES_PER_CYCLE, cycle_seed)
         points.append(int(match["points"][0]))

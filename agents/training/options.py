@@ -16,7 +16,8 @@ class Options:
     out: Annotated[Folder, NAMED]
     """Folder of the run, created if it does not exist."""
     hours: Positive | None = None
-    """Stop after this many hours, counted from this start; this or a total must be given."""
+    """Stop after this many hours from this start, without compilation; this or a total must be
+    given."""
     resume: bool = False
     """Continue the run in the folder."""
     save_minutes: Positive = 10

@@ -167,14 +167,14 @@ class _RunState:
     def __init__(
         self, trainee: Trainee, limits: Limits, check: Callable[[], Any] | None = None
     ) -> None:
+        from afterstate.envs.compiling import clock  # numba, which helps do not need
+
         self.trainee, self.limits = trainee, limits
         self._check = check or (lambda: None)
         self.evaluated = trainee.amount if limits.evaluated is None else limits.evaluated
         # Amount of the trainee in its file. A trainee that is saved after each chunk must not be
         # saved in the middle of one, when it is interrupted.
         self._in_file = trainee.amount if trainee.saves_each_chunk else -1
-        from afterstate.envs.compiling import clock  # numba, which helps do not need
-
         self._clock, self._saved = clock, time.monotonic()
         self._start = clock()
         self._chunk = trainee.chunk  # amount until the next report
@@ -277,7 +277,7 @@ class SavedGames:
     """The last games of a run, as its file has them.
 
     Raises:
-        ValueError: the lists have other lengths.
+        ValueError: the lists differ in length.
     """
 
     n_moves: Whole = 0

@@ -152,7 +152,15 @@ def _saved(calls: Iterable[Call], jobs: int) -> Iterator[Any]:
             else:
                 yield result
     if interrupts or messages:
+        _end_processes()
         raise KeyboardInterrupt("; ".join(filter(None, messages)))
+
+
+def _end_processes() -> None:
+    """End the processes of joblib, which would begin no call any more."""
+    from joblib.externals.loky import get_reusable_executor
+
+    get_reusable_executor().shutdown(wait=True)
 
 
 class _Interrupted(NamedTuple):
@@ -161,8 +169,10 @@ class _Interrupted(NamedTuple):
     message: str
 
 
-_is_interrupted = _is_calling = False
-"""True in a process that Ctrl-C has reached, and while it makes a call that may save."""
+_is_interrupted = False
+"""True in a process that Ctrl-C has reached."""
+_is_calling = False
+"""True while a process makes a call that may save."""
 
 
 def _interrupt(number: int, frame: Any) -> None:
@@ -178,11 +188,13 @@ def _try(call: Call) -> Any:
     global _is_calling
     try:
         _is_calling = True
-        return _Interrupted("") if _is_interrupted else call()
+        try:
+            return _Interrupted("") if _is_interrupted else call()
+        finally:
+            _is_calling = False
     except KeyboardInterrupt as interrupt:
+        _is_calling = False  # interrupted again before it was
         return _Interrupted(str(interrupt))
-    finally:
-        _is_calling = False
 
 
 @contextlib.contextmanager

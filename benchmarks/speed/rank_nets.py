@@ -71,23 +71,23 @@ def decision_times(n_games: int) -> list[Figure]:
 
 def learning(n_games: int, rounds: int) -> list[Figure]:
     """Measure the samples that networks learn from in a second of CPU time."""
-    of = samples_of(play_log([HeuristicAgent()] * N_PLAYERS, n_games, seed=1))
+    samples = samples_of(play_log([HeuristicAgent()] * N_PLAYERS, n_games, seed=1))
     networks = {f"BaseCNN{n}": rank_net.network("BaseCNN", channels=n) for n in CHANNELS}
     networks["HistoryCNN"] = rank_net.network("HistoryCNN")
     subjects = [
-        Subject(f"learns, {name}, batches of 25", partial(learner, net, of), "samples/CPU s")
+        Subject(f"learns, {name}, batches of 25", partial(learner, net, samples), "samples/CPU s")
         for name, net in networks.items()
     ]
     return in_turn(subjects, rounds, least=10 * PRINTED.batch)
 
 
-def learner(net: nn.Module, of: Samples) -> Steps:
+def learner(net: nn.Module, samples: Samples) -> Steps:
     """Return the steps of a network that learns: samples."""
     made = RankLearner(net, PRINTED)
 
     def steps(n: int) -> int:
         n_batches = math.ceil(n / PRINTED.batch)
-        made.fit(of, n_batches)
+        made.fit(samples, n_batches)
         return n_batches * PRINTED.batch
 
     return steps

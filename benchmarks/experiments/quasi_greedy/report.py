@@ -8,8 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
-from scipy.stats import t
-
 from afterstate.envs.json_files import Row
 from afterstate.text_tables import markdown
 from benchmarks.experiments.harness import Estimate, difference, over_runs, processors
@@ -119,15 +117,15 @@ def _spread(
 ) -> float | None:
     """Return half of the 95% interval of our difference by the paper's spread of runs.
 
-    Runs have the standard deviation of the paper's, relative to their mean. None if a run was not
-    measured, or several were.
+    Runs have the standard deviation of the paper's, relative to their mean, which is known from
+    five runs. None if a run was not measured, or several were.
     """
-    per_run = 1.96 * math.sqrt(PAPER_RUNS) / t.ppf(0.975, PAPER_RUNS - 1)
-    widths = [per_run * theirs.half_interval / theirs.middle for theirs in published]
     means = [each.mean for each in ours if each is not None and each.runs == 1]
     if len(means) < 2:
         return None
-    return math.hypot(*(mean * width for mean, width in zip(means, widths, strict=True)))
+    relative = [math.sqrt(PAPER_RUNS) * each.half_interval / each.middle for each in published]
+    runs = [Estimate(m, m * width, PAPER_RUNS) for m, width in zip(means, relative, strict=True)]
+    return difference(*runs).half_interval
 
 
 def _difference(one: Published, other: Published) -> Estimate | None:

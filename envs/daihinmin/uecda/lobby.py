@@ -335,7 +335,7 @@ class Lobby:
         code = refused.code.name.lower()
         self._journal.metrics.refused[code] += 1
         text = f"refused {address}: it {refused.reason}"
-        facts = {"address": address, "reason": code, "why": refused.reason}
+        facts = {"address": address, "reason": code, "why": refused.reason}  # names of the log
         self._journal.visit("refused", text, logging.WARNING, **facts)
 
 

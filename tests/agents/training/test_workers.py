@@ -143,6 +143,31 @@ def test_calls_that_could_save_do_not_begin_after_an_interrupt(
     assert errors == "interrupted: other processes are saving\nno call was made\n"
 
 
+AGAIN = """
+import os, signal, threading, time
+from functools import partial
+from afterstate.agents.training.workers import Workers
+
+if __name__ == "__main__":
+    threading.Timer(2, os.killpg, (os.getpgid(0), signal.SIGINT)).start()
+    try:
+        list(Workers(2).as_they_end((partial(time.sleep, 60) for _ in range(2)), save=True))
+    except KeyboardInterrupt:
+        print("interrupted")
+    print(sorted(Workers(2).as_they_end((partial(abs, -n) for n in range(3)), save=True)))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="sends a signal to processes")
+def test_a_program_may_go_on_after_an_interrupt(tmp_path: Path) -> None:
+    (tmp_path / "again.py").write_text(AGAIN)
+    options: dict[str, Any] = {"start_new_session": True, "stdout": subprocess.PIPE}
+    command = [sys.executable, "again.py"]
+    run = subprocess.run(command, cwd=tmp_path, text=True, timeout=40, **options)
+    assert run.stdout == "interrupted\n[0, 1, 2]\n"
+
+
 SAVING = """
 import os, sys, time
 from functools import partial

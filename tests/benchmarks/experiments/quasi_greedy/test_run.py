@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("joblib")
@@ -210,7 +211,9 @@ def test_orders_of_a_table_made_by_hand() -> None:
     assert report.counts(pairs).startswith("At the end, 3 of 5 pairs of runs")
     assert "1 of them differ significantly here, 1 in the" in report.counts(pairs)
     assert "Of 1 pairs without a significant difference in the paper, 0" in report.counts(pairs)
-    a_and_b = 1.96 * 5**0.5 / 2.776 * (2 * (10 * 0.1) ** 2) ** 0.5  # both spread by 1 point
+    deviations = np.array([1, 1]) * 5**0.5 / 2.776  # of single runs of a and b, here
+    freedom = 4 * (1 + 1) ** 2 / (1 + 1)
+    a_and_b = pytest.importorskip("scipy.stats").t.ppf(0.975, freedom) * np.linalg.norm(deviations)
     assert pairs[0].spread == pytest.approx(a_and_b, rel=1e-3) and pairs[0].gap == 5
     assert (
         "1 of 2 pairs that its scores order differ significantly here, 1 in its order, and 0"
