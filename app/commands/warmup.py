@@ -15,7 +15,6 @@ from afterstate import agents
 from afterstate.agents.progress import progress_bar
 from afterstate.commands.options import Warmup
 from afterstate.commands.players import check_settings, game_of, move_once
-from afterstate.envs import daihinmin_v0
 from afterstate.envs.messages import installed_by, listed
 
 ENVIRONMENTS = ("Game2048-v0", "Game2048Flat-v0", "Daihinmin-v0")
@@ -72,6 +71,8 @@ def _step_vectors() -> None:
 
 def _step_table() -> None:
     """Step the PettingZoo environment."""
+    from afterstate.envs import daihinmin_v0
+
     env = daihinmin_v0.env()
     env.reset(seed=1)
     env.step(0)
