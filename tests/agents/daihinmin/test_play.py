@@ -189,7 +189,7 @@ def test_a_wrong_gift_costs_the_strongest_cards() -> None:
         assert given[view["viewer"]] == cards.strongest(hand, n)
 
 
-def test_options_set_the_rules() -> None:
+def test_players_play_by_the_given_rules() -> None:
     for match in play_match(table(), 12, seed=7, rules=Rules(sequences=False)):
         shown = match["actions"][: match["n_actions"]] % plays.N_PLAYS
         assert not (plays.KIND[shown] == plays.SEQUENCE).any()
@@ -209,7 +209,7 @@ def test_another_number_of_players_is_refused(n: int) -> None:
     ],
     ids=str,
 )
-def test_wrong_seeds_and_options_are_refused(settings: dict[str, Any]) -> None:
+def test_wrong_seeds_and_rules_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
         next(play_match(table(), 1, **settings))
 

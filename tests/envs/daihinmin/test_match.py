@@ -354,7 +354,7 @@ def test_classes_are_the_previous_places_and_are_reset_every_100_games() -> None
     ("every", "drawn"),
     [(3, [1, 4, 7, 10, 13]), (1, list(range(1, 16))), (5, [1, 6, 11]), (0, [1])],
 )
-def test_seats_are_drawn_every_third_game_or_by_the_option(every: int, drawn: list[int]) -> None:
+def test_seats_are_drawn_every_third_game_or_by_the_rules(every: int, drawn: list[int]) -> None:
     changed: Counter[int] = Counter()
     for seed in range(100):
         seats = [0, 1, 2, 3, 4]

@@ -443,7 +443,7 @@ def test_an_accepted_play_resets_the_count_of_passes() -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 7, 20])
-def test_the_number_of_passes_is_an_option(limit: int) -> None:
+def test_the_rules_set_the_number_of_passes(limit: int) -> None:
     game = table(rules=Rules(idle_limit=limit))
     for _ in range(limit - 1):
         play(game, plays.PASS)
