@@ -51,7 +51,7 @@ class Args:
 
 def learn(learner: NTupleLearner, seconds: float) -> list[Progress]:
     """Train with a progress bar, and return the learning curve."""
-    layout = "{l_bar}{bar}| {n:.0f}/{total:.0f} s {postfix}"
+    layout = "{l_bar}{bar}| {n:.0f}/{total:.0f} s{postfix}"
     with tqdm(total=seconds, desc="learning", bar_format=layout) as bar:
 
         def report(progress: Progress) -> None:
