@@ -357,5 +357,6 @@ class SearchValueLearner:
             self.n_moves, self.n_games = int(metadata["n_moves"]), int(metadata["n_games"])
             self.seconds = float(metadata["seconds"])
             self._rng = np.uint64(metadata["rng"])
+            self._ended = []
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"{path} does not fit the settings: {error}") from error

@@ -375,6 +375,7 @@ class ValueLearner:
                 )
             self._restore_games(others)
             self._restore_segment(others)
+            self._ended = []
             if metadata["device"] == self._device.type:
                 self._chance.set_state(others["chance"])
             else:  # a generator of another device has another kind of state
