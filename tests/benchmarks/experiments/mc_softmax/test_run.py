@@ -198,7 +198,7 @@ def test_regrets_are_the_values_that_moves_lose(tiny: Tiny) -> None:
 def test_positions_are_computed_once(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run.search_positions(tiny.experiment, tiny.runs)
     boards, values = run.positions(tiny.experiment, tiny.runs)
-    monkeypatch.setattr(play_logs, "main", None)
+    monkeypatch.setattr(play_logs, "write", None)
     monkeypatch.setattr(agents, "make", None)
     assert run.search_positions(tiny.experiment, tiny.runs)
     again, others = run.positions(tiny.experiment, tiny.runs)

@@ -527,7 +527,7 @@ def test_positions_are_those_of_twenty_games_after_100_moves(
     states = play_logs.read(tiny.runs / "states_k3.npy")
     assert torch.equal(torch_rules.from_words(states["board"]), boards)
     assert policy_net.best_moves(networks[3], boards).tolist() == states["action"].tolist()
-    monkeypatch.setattr(play_logs, "main", None)  # the log exists
+    monkeypatch.setattr(play_logs, "write", None)  # the log exists
     assert torch.equal(logs.boards(log, file, 20, 1, 1.0), boards)
 
 
