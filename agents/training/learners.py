@@ -173,8 +173,8 @@ def _advance(trainee: Trainee, settings: RunSettings, options: Options, folder: 
         bar.total = limits.end_of(trainee)
         if limits.seconds is not None:  # the total is the expected amount at the end of the time
             share = (clock() - start_time) / limits.seconds
-            expected = before + (trainee.amount - before) / max(share, 1e-9)
-            bar.total = max(trainee.amount, min(expected, bar.total or expected))
+            expected = before + (trainee.amount - before) / max(min(share, 1.0), 1e-9)
+            bar.total = min(expected, bar.total or expected)
         bar.update(min(trainee.amount, bar.total or trainee.amount) - bar.n)
         bar.set_postfix(trainee.report(), refresh=False)
 

@@ -136,18 +136,20 @@ def test_a_run_by_time_ends_and_its_bar_shows_the_expected_end(
     arguments: tuple[str, ...],
     most: float,
 ) -> None:
-    totals: list[float | None] = []
+    totals, amounts = list[float | None](), list[float]()
 
     class Bar(tqdm.tqdm):  # type: ignore[misc, name-defined]
         def update(self, n: float = 1) -> None:
             totals.append(self.total)
             super().update(n)
+            amounts.append(self.n)
 
     monkeypatch.setattr(tqdm, "tqdm", Bar)
     place = train(*arguments)
     assert totals
     assert all(total is not None and 0 < total <= most for total in totals)
-    assert load(place).n_moves == read_rows(place)[-1]["n_moves"]
+    n_moves = read_rows(place)[-1]["n_moves"]
+    assert load(place).n_moves == n_moves and amounts[-1] == min(n_moves, most)
 
 
 @pytest.mark.parametrize("plies", ["1:1,2:1", "none"])

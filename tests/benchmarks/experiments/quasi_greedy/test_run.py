@@ -119,7 +119,7 @@ def test_all_runs_can_be_made(name: str) -> None:
                     {"name": "a", "label": "", "published": [{"at": 1, "scores": {"greedy": [1]}}]}
                 ]
             },
-            'must be a number, [mean, interval] or {"from": ..., "to": ...}, got [1]',
+            'must be a number, [mean, half of its interval] or {"from": ..., "to": ...}, got [1]',
         ),
     ],
 )
