@@ -27,7 +27,7 @@ from afterstate.agents.config import (
     current_names,
     did_you_mean,
 )
-from afterstate.envs.messages import listed, missing, named, shown
+from afterstate.envs.messages import EXTRAS, listed, missing, named, shown
 from afterstate.envs.options import is_factory, name_and_pairs, settings_of
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def missing_packages(name: str) -> list[str]:
     Raises:
         ValueError: an unknown name.
     """
-    packages = ("torch", "safetensors") if needs_torch(name) else ()
+    packages = EXTRAS["neural"] if needs_torch(name) else ()
     return [each for each in packages if find_spec(each) is None]
 
 

@@ -36,9 +36,14 @@ def entry_id(entry: Row) -> str:
     return json.dumps([entry.get(key) for key in keys])
 
 
+def rows_by_id(path: Path) -> dict[str, Row]:
+    """Return the latest row of a file for each entry that it has, by its identity."""
+    return {entry_id(row): row for row in json_files.rows(path)}
+
+
 def latest(path: Path, entries: Iterable[Row]) -> list[Row]:
     """Return the latest row of each entry that has one, in the order of the entries."""
-    rows = {entry_id(row): row for row in json_files.rows(path)}
+    rows = rows_by_id(path)
     return [rows[entry_id(entry)] for entry in entries if entry_id(entry) in rows]
 
 

@@ -18,10 +18,10 @@ from afterstate.leaderboard import figures
 from afterstate.text_tables import markdown
 from benchmarks.experiments.entries import (
     cost,
-    entry_id,
     half_interval_of,
     latest,
     mean_text,
+    rows_by_id,
     score,
     took,
 )
@@ -170,8 +170,8 @@ def by_kind(played: list[Row]) -> dict[str, list[Row]]:
 def of_other_networks(folder: ExperimentFolder[Experiment]) -> str:
     """Return the scores by simulations of networks that are not the experiment's."""
     known, names = {*folder.experiment.networks.values()}, folder.experiment.other_networks
-    every = {entry_id(row): row for row in json_files.rows(folder.path / FILES["scores"])}
-    played = [row for row in every.values() if row["group"] == "simulations"]
+    every = rows_by_id(folder.path / FILES["scores"]).values()
+    played = [row for row in every if row["group"] == "simulations"]
     body: list[list[str]] = []
     for kind, group in by_kind(played).items():
         for row in group:
@@ -393,8 +393,8 @@ def write(folder: ExperimentFolder[Experiment]) -> None:
     folder.path.mkdir(parents=True, exist_ok=True)
     texts = published_texts(HERE, folder.path, ["text.md", "verdicts.md", "added.md"])
     players = player_sections(folder)
-    played = {entry_id(row): row for row in json_files.rows(folder.path / FILES["scores"])}
-    time = [took(list(played.values()))] if players else []
+    played = [*rows_by_id(folder.path / FILES["scores"]).values()]
+    time = [took(played)] if players else []
     parts = ["# " + folder.experiment.title, *texts[:1], *time, *texts[1:]]
     readings = (HERE / "readings.md").read_text(encoding="utf-8").rstrip()
     parts += [*players, *learner_sections(folder), readings]

@@ -25,7 +25,7 @@ from afterstate.envs import durable_files, json_files
 from afterstate.envs.game2048 import rules, torch_rules
 from afterstate.envs.json_files import Row
 from afterstate.text_tables import markdown
-from benchmarks.experiments.entries import entry_id, score
+from benchmarks.experiments.entries import rows_by_id, score
 from benchmarks.experiments.harness import INTERVALS, ExperimentFolder, over_runs, published_texts
 from benchmarks.experiments.policy_nets import analysis, drawing, logs, tables
 from benchmarks.experiments.policy_nets.analysis import PAPER_BOARDS
@@ -156,7 +156,7 @@ def games_by_layers(out: Path) -> dict[int, list[Row]]:
     Networks are those that learned from the moves, the log and with the settings of the last row,
     and all have as many games as it has.
     """
-    rows = [*{entry_id(row): row for row in json_files.rows(out / GAMES)}.values()]
+    rows = [*rows_by_id(out / GAMES).values()]
     learned = [_learned(row) for row in rows if "layers" in row["settings"]]
     groups: dict[int, list[Row]] = {}
     for row in rows:

@@ -38,7 +38,7 @@ class Order(NamedTuple):
     says: str  # the paper's reason
     scores: tuple[Estimate | None, Estimate | None]  # of the better and the worse run, here
     differs: bool = True  # whether the paper says that one is better
-    spread: float | None = None  # half of the difference's interval by the paper's spread of runs
+    spread: float = math.nan  # half of the difference's interval by the paper's spread of runs
 
     @property
     def agrees(self) -> bool | None:
@@ -112,17 +112,15 @@ def orders_of_scores(
             yield Order(measure, share, high, low, "bounds apart", scores)
 
 
-def _spread(
-    published: Iterable[Published], ours: tuple[Estimate | None, Estimate | None]
-) -> float | None:
+def _spread(published: Iterable[Published], ours: tuple[Estimate | None, Estimate | None]) -> float:
     """Return half of the 95% interval of our difference by the paper's spread of runs.
 
     Runs have the standard deviation of the paper's, relative to their mean, which is known from
-    five runs. None if a run was not measured, or several were.
+    five runs. It is nan if a run was not measured, or several were.
     """
     means = [each.mean for each in ours if each is not None and each.runs == 1]
     if len(means) < 2:
-        return None
+        return math.nan
     relative = [math.sqrt(PAPER_RUNS) * each.half_interval / each.middle for each in published]
     runs = [Estimate(m, m * width, PAPER_RUNS) for m, width in zip(means, relative, strict=True)]
     return difference(*runs).half_interval
@@ -178,21 +176,18 @@ def counts(pairs: Sequence[Order]) -> str:
 
 def _counts_by_spread(pairs: Iterable[Order]) -> str:
     """Return the numbers of pairs that differ by more than the paper's spread of runs, as text."""
-    known = [(order, order.spread) for order in pairs if order.spread is not None]
-    apart = [order for order, spread in known if abs(order.gap) > spread]
-    ordered, equal = (
-        sum(each.differs == differs for each, _ in known) for differs in (True, False)
-    )
+    known = [order for order in pairs if not math.isnan(order.spread)]
     if not known:
         return ""
+    ordered, others = ([o for o in known if o.differs == differs] for differs in (True, False))
+    apart = [order for order in ordered if abs(order.gap) > order.spread]
+    n_near = sum(abs(order.gap) <= order.spread for order in others)
     text = (
         " Intervals over the games of one run leave out what another run would learn: if our runs "
-        f"spread about their mean as the paper's do, {sum(each.differs for each in apart)} of "
-        f"{ordered} pairs that its scores order differ significantly here, "
-        f"{_n_agree([each for each in apart if each.differs])} in its order"
+        f"spread about their mean as the paper's do, {len(apart)} of {len(ordered)} pairs that its "
+        f"scores order differ significantly here, {_n_agree(apart)} in its order"
     )
-    others = sum(not each.differs for each in apart)
-    return text + (f", and {equal - others} of {equal} others do not." if equal else ".")
+    return text + (f", and {n_near} of {len(others)} others do not." if others else ".")
 
 
 def _n_agree(pairs: Sequence[Order]) -> int:
