@@ -1,14 +1,14 @@
 """Compare settings of learning, each with a run that lacks them, after the same moves.
 
-    python -m benchmarks.pretrained.ablations --runs out/ablations
-    python -m benchmarks.pretrained.ablations --only restart --only "8x6, restart"
-    python -m benchmarks.pretrained.ablations --report
+    python -m benchmarks.pretrained.ablations learn --runs out/ablations
+    python -m benchmarks.pretrained.ablations learn --only restart "8x6, restart"
+    python -m benchmarks.pretrained.ablations report
 
-The runs of `ablations.json` are played one after the other, each in one thread with seed 1. A run
-that was interrupted goes on with the same command. The rows of a run are written when it has ended,
-to `benchmarks/results/ablations/NAME.jsonl`; `README.md` and `curves.svg` there have the scores of
-all that have ended. Play logs at whose positions games of some runs begin are made first, in
-minutes.
+With `learn`, the runs of `ablations.json` are played one after the other, each in one thread with
+seed 1. A run that was interrupted goes on with the same command. The rows of a run are written when
+it has ended, to `benchmarks/results/ablations/NAME.jsonl`; `README.md` and `curves.svg` there have
+the scores of all that have ended. Play logs at whose positions games of some runs begin are made
+first, in minutes. `report` only writes the page and the curves.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import json
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import field
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from matplotlib import pyplot as plt
@@ -33,7 +33,7 @@ from afterstate.envs.messages import listed, shown
 from afterstate.leaderboard import figures
 from afterstate.leaderboard.machine import machine
 from afterstate.text_tables import markdown
-from benchmarks.experiments.harness import train, write_log
+from benchmarks.experiments.harness import check_options, train, write_log
 from benchmarks.experiments.quasi_greedy.settings import short
 from benchmarks.pretrained import curves, late_game
 from benchmarks.pretrained.ntuple import network_of
@@ -44,6 +44,8 @@ with."""
 
 RESULTS = Path(__file__).parents[1] / "results" / "ablations"
 N_MADE_UP = 100_000
+OPTIONS = dict.fromkeys(("runs", "moves", "evaluate", "only", "late_games"), ("learn",))
+"""The commands that use an option, where not all do."""
 EVALUATE = "1:2000,2:200"
 LATE_GAME = "late_game.jsonl"
 LATE_SCORES = (100_000, 200_000, 300_000, 360_000, 380_000)
@@ -54,6 +56,8 @@ TILES = ("8192", "16384", "32768")
 class Args:
     """Learn with several settings and compare what they are worth."""
 
+    command: Literal["learn", "report"]
+    """Play the runs, or only write the table and the curves of those that have ended."""
     runs: Path = Path("out/ablations")
     """Folder of the runs."""
     out: Path = RESULTS
@@ -62,12 +66,10 @@ class Args:
     """Moves of each run."""
     evaluate: str = EVALUATE
     """Evaluation games by depths, as for `afterstate train ntuple`, four times a run."""
-    only: list[str] = field(default_factory=list)
+    only: tuple[str, ...] = ()
     """Names of runs; by default all."""
     late_games: Count = 1_000
     """Greedy games in which is measured what a network expects to score."""
-    report: bool = False
-    """Play nothing, but write the table and the curves of the runs that have ended."""
 
     def __post_init__(self) -> None:
         for name in self.only:
@@ -225,7 +227,7 @@ def page(runs: dict[str, list[Row]], late: Sequence[Row]) -> str:
             "on, and in how many of their greedy games they come there. Networks of the first runs "
             "were not kept, whose rows do not have threads, seed and machine either.\n",
             late_table(late),
-            "\nCommand: `python -m benchmarks.pretrained.ablations`\n",
+            "\nCommand: `python -m benchmarks.pretrained.ablations learn`\n",
         ]
     )
 
@@ -267,8 +269,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         ValueError: no run has ended.
     """
     args = parse(Args, "python -m benchmarks.pretrained.ablations", arguments)
+    check_options(args, OPTIONS)
     args.out.mkdir(parents=True, exist_ok=True)
-    for name in () if args.report else args.only or RUNS:
+    for name in args.only or RUNS if args.command == "learn" else ():
         rows = json_files.rows(args.out / f"{file_name(name)}.jsonl")
         if not rows or rows[-1]["n_moves"] < args.moves:
             learn(name, args)

@@ -276,7 +276,7 @@ def _command(
     """Return the command that repeats the runs, and what it has for those with more seeds."""
     fewest, most = min(n_seeds.values()), max(n_seeds.values())
     command = (
-        f"`python -m benchmarks.experiments.quasi_greedy.run {experiment.given} "
+        f"`python -m benchmarks.experiments.quasi_greedy.run {experiment.given} learn "
         f"--{scale.axis} {short(scale.amount)} {_options_of_evaluations(experiment, rows)} "
         f"--repeats {fewest}`"
     )

@@ -1,18 +1,18 @@
 """Repeat the experiments of Matsuzaki's paper on quasi-greedy learning, at any scale.
 
-    python -m benchmarks.experiments.quasi_greedy.run good_plays --moves 2e8 --repeats 3 --jobs 2
-    python -m benchmarks.experiments.quasi_greedy.run search --seconds 1800 --repeats 3 --jobs 2
-    python -m benchmarks.experiments.quasi_greedy.run good_plays --report
-    python -m benchmarks.experiments.quasi_greedy.run epsilon --smoke
+    python -m benchmarks.experiments.quasi_greedy.run good_plays learn --moves 2e8 --jobs 2
+    python -m benchmarks.experiments.quasi_greedy.run search learn --seconds 1800 --jobs 2
+    python -m benchmarks.experiments.quasi_greedy.run good_plays report
+    python -m benchmarks.experiments.quasi_greedy.run epsilon learn --smoke
 
-Each run of the settings file `NAME.json` is played once for each seed from 1 on. It is evaluated by
-greedy play at `--points` places, and by 3-ply expectimax at some of them. The rows of a run are
-written when it ends, to `NAME.jsonl` in `benchmarks/results/experiments/quasi_greedy`. Until then
-its checkpoint, the learner and its rows, is written to the folder `in_progress` next to it after
-each evaluation, every half hour, and on Ctrl-C or SIGTERM: the same command goes on from there,
-also after a kill, and plays the missing runs. It then prints the tables with the published values
-and writes them to `NAME.md`, and the figure to `NAME.svg`, unless there are runs of a larger scale;
-with `--report` it only does this.
+`learn` plays each run of the settings file `NAME.json` once for each seed from 1 on. It is
+evaluated by greedy play at `--points` places, and by 3-ply expectimax at some of them. The rows of
+a run are written when it ends, to `NAME.jsonl` in `benchmarks/results/experiments/quasi_greedy`.
+Until then its checkpoint, the learner and its rows, is written to the folder `in_progress` next to
+it after each evaluation, every half hour, and on Ctrl-C or SIGTERM: the same command goes on from
+there, also after a kill, and plays the missing runs. `learn` and `report` then print the tables
+with the published values and write them to `NAME.md`, and the figure to `NAME.svg`; `learn` leaves
+them as they are if there are runs of a larger scale.
 
 A run of 4x6 tuples in eight stages has 2.1 GB of weights and 4.3 GB of accumulators. Memory is used
 only where a board has been, about half of it after two million moves. But no more jobs are started
@@ -29,7 +29,7 @@ from contextlib import suppress
 from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from afterstate.agents.config import Count, Positive, Rate, Whole, settings
 from afterstate.envs import json_files
@@ -38,6 +38,7 @@ from benchmarks.experiments import harness
 from benchmarks.experiments.harness import (
     LearningArgs,
     check_defaults,
+    check_options,
     published_texts,
     run_calls,
     selected,
@@ -57,11 +58,15 @@ RESULTS = harness.RESULTS / "quasi_greedy"
 IN_PROGRESS = "in_progress"
 """Folder of checkpoints, next to the results."""
 NOT_WITH_SMOKE = ("points", "greedy_games")
-NOT_WITH_REPORT = (
-    *("only", "repeats", "jobs", "threads", "backend", "hours", "memory"),
-    *("points", "greedy_games", "search_games", "search_at"),
+"""Options that have no effect with `--smoke`."""
+OPTIONS = dict.fromkeys(
+    (
+        *("only", "repeats", "jobs", "threads", "backend", "hours", "memory"),
+        *("points", "greedy_games", "search_games", "search_at"),
+    ),
+    ("learn",),
 )
-"""Options that have no effect with `--smoke` or `--report`."""
+"""The commands that use an option, where not all do."""
 SMALL = [[0, 1, 2, 3], [4, 5, 6, 7], [0, 1, 4, 5]]
 """The tuples of `--smoke`."""
 
@@ -72,6 +77,8 @@ class Args(LearningArgs):
 
     name: str
     """Experiment: epsilon, good_plays, restart, search, or a settings file NAME.json."""
+    command: Literal["learn", "report"]
+    """Play and evaluate the runs, or only write the tables and the figure."""
     moves: Positive | None = None
     """Length of each run, in moves of self-play."""
     seconds: Positive | None = None
@@ -91,8 +98,6 @@ class Args(LearningArgs):
     published scores of it."""
     memory: Positive | None = None
     """Most memory that a run uses, in GB; by default all weights and accumulators."""
-    report: bool = False
-    """Play nothing, but write the tables and the figure of the rows."""
     smoke: bool = False
     """Play at most two tiny runs of each kind, with a tiny network, into out/experiments, within
     seconds."""
@@ -104,7 +109,7 @@ class Args(LearningArgs):
     def __post_init__(self) -> None:
         if self.moves is not None and self.seconds is not None:
             raise ValueError("a run has a length in --moves or in --seconds, not in both")
-        if not (self.moves or self.seconds or self.report or self.smoke):
+        if self.command == "learn" and not (self.moves or self.seconds or self.smoke):
             raise ValueError("the length of a run is required: --moves or --seconds")
 
     @property
@@ -127,19 +132,19 @@ class Task(NamedTuple):
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
     args = parse(Args, "python -m benchmarks.experiments.quasi_greedy.run", arguments)
-    check_defaults(args, NOT_WITH_REPORT if args.report else (), "--report")
+    check_options(args, OPTIONS)
     check_defaults(args, NOT_WITH_SMOKE if args.smoke else (), "--smoke")
     experiment = read(args.name)
     if args.smoke:
         experiment, args = experiment.with_tuples(SMALL), tiny(experiment, args)
     path = args.out / f"{experiment.name}.jsonl"
-    if not args.report:
+    if args.command == "learn":
         try:
             play(experiment, args, path)
         except KeyboardInterrupt:
             hint = f"completed runs are in {path}; the same command goes on with the others"
             raise KeyboardInterrupt(hint) from None
-    show(experiment, args.scale, path, keep=not args.report)
+    show(experiment, args.scale, path, keep=args.command == "learn")
 
 
 def tiny(experiment: Experiment, args: Args) -> Args:
@@ -269,7 +274,7 @@ def show(experiment: Experiment, scale: Scale | None, path: Path, keep: bool = F
     page, picture = path.with_suffix(".md"), path.with_suffix(".svg")
     tables = report.tables(experiment, scale, curves, rows.of_scale(every, experiment, scale))
     if keep and scale != largest:
-        print("\n".join(["", *tables, f"{page} keeps the runs of {largest}: see --out, --report"]))
+        print("\n".join(["", *tables, f"{page} keeps the runs of {largest}: see --out, report"]))
         return
     verdicts = published_texts(FOLDER, path.parent, [f"{path.stem}.md"], path.stem)
     text = report.page(experiment, tables, picture.name, verdicts)

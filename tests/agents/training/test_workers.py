@@ -344,7 +344,7 @@ COMMANDS = {
     "log": "afterstate log moves.npy --player reward --games 160 --batch 8",
     "rank": "afterstate train rank --out run --generations 1 --games 60 --table 6 --iterations 2",
     "daihinmin-policy": "afterstate train daihinmin-policy --out run --games 4000",
-    "quasi_greedy": "benchmarks.experiments.quasi_greedy.run restart --smoke",
+    "quasi_greedy": "benchmarks.experiments.quasi_greedy.run restart learn --smoke",
     "mc_softmax": f"benchmarks.experiments.mc_softmax.run learn --settings {TINY}/mc_softmax.json"
     " --runs run --out out --repeats 4",
     "regrets": "benchmarks.experiments.mc_softmax.run regrets --settings regrets.json"

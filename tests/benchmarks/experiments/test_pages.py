@@ -46,7 +46,7 @@ def test_the_pages_are_those_of_the_rows(pages: Path) -> None:
     for name in ("generations", "logs"):
         daihinmin.main([name, "report", "--out", str(pages / "daihinmin")])
     for name in ("epsilon", "good_plays", "restart", "search"):
-        quasi_greedy.main([name, "--report", "--out", str(pages / "quasi_greedy")])
+        quasi_greedy.main([name, "report", "--out", str(pages / "quasi_greedy")])
     policy_nets.main(["renew", "--out", str(pages / "policy_nets")])
     rows = json_files.rows(pages / "policy_nets" / "concentration.jsonl")
     (pages / "policy_nets" / "concentration.md").write_text(concentration.page_of(rows))

@@ -95,7 +95,7 @@ def test_made_up_boards_have_a_32768_in_the_corner_and_two_to_five_small_tiles(
 
 def test_unknown_runs_are_named() -> None:
     with pytest.raises(ValueError, match=r"only must be some of one stage, .*, got 'restrat'"):
-        ablations.Args(only=["restrat"])
+        ablations.Args("learn", only=("restrat",))
 
 
 def test_an_interrupted_run_goes_on_and_has_rows_when_it_has_ended(
@@ -113,7 +113,7 @@ def test_an_interrupted_run_goes_on_and_has_rows_when_it_has_ended(
         json_files.write_rows(options.out / "rows.jsonl", [row(1_000, 30)])
 
     monkeypatch.setattr(learners, "run", learn)
-    args = ablations.Args(runs=tmp_path / "runs", out=tmp_path)
+    args = ablations.Args("learn", runs=tmp_path / "runs", out=tmp_path)
     with pytest.raises(KeyboardInterrupt):
         ablations.learn("restart", args)
     assert not ablations.ended(args)
@@ -126,8 +126,8 @@ def test_an_interrupted_run_goes_on_and_has_rows_when_it_has_ended(
 def test_a_run_is_learned_once_and_its_rows_kept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "out"), "--moves", "4000"]
-    words += ["--evaluate", "1:4", "--late-games", "3", "--only", "restart"]
+    words = "learn --moves 4000 --evaluate 1:4 --late-games 3 --only restart".split()
+    words += ["--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "out")]
     ablations.main(words)
     rows = json_files.rows(tmp_path / "out" / "restart.jsonl")
     assert len(rows) == 4 and rows[-1]["n_moves"] >= 4_000
@@ -139,3 +139,6 @@ def test_a_run_is_learned_once_and_its_rows_kept(
     assert '`{"learner": {"restart": 10}}`' in (tmp_path / "out" / "README.md").read_text()
     (late,) = json_files.rows(tmp_path / "out" / "late_game.jsonl")
     assert (late["setting"], late["games"]) == ("restart", 3)
+    capsys.readouterr()
+    ablations.main(["report", "--out", str(tmp_path / "out")])
+    assert "| restart | " in capsys.readouterr().out

@@ -518,7 +518,7 @@ def test_runs_that_experiments_share_have_the_same_rows(name: str, own: str, oth
 def test_rows_of_more_games_are_not_replaced(tmp_path: Path) -> None:
     smoke("restart", tmp_path, "--only", "restart", "--moves", "2000")
     before = (tmp_path / "restart.jsonl").read_bytes()
-    few = replace(run.Args("restart", moves=2000, only=("restart",), repeats=1), out=tmp_path)
+    few = run.Args("restart", "learn", moves=2000, only=("restart",), repeats=1, out=tmp_path)
     experiment = settings.read("restart").with_tuples(run.SMALL)
     plan = playing.make_plan(experiment, Scale("moves", 2000.0), 4, {"greedy": 2, "3-ply": 0})
     with pytest.raises(ValueError, match="has more games of 'restart', seed 1"):
@@ -579,7 +579,7 @@ def test_a_run_is_reproducible_and_switches_to_search(
 def test_runs_with_most_search_start_first(tmp_path: Path) -> None:
     experiment = tiny("search")
     plan = playing.make_plan(experiment, SCALE, 2, GAMES)
-    args, path = run.Args("search", seconds=1, repeats=2), tmp_path / "search.jsonl"
+    args, path = run.Args("search", "learn", seconds=1, repeats=2), tmp_path / "search.jsonl"
     tasks = run.missing(experiment, plan, args, path)
     assert [task.seed for task in tasks] == 6 * [1] + 6 * [2]
     assert [task.run.name for task in tasks[2:6]] == [
@@ -611,7 +611,7 @@ def test_no_more_jobs_start_than_fit_in_memory(monkeypatch: pytest.MonkeyPatch) 
 
 def smoke(name: str, out: Path, *more: str) -> None:
     """Run the command with `--smoke` and one seed."""
-    run.main([name, "--smoke", "--repeats", "1", "--out", str(out), *more])
+    run.main([name, "learn", "--smoke", "--repeats", "1", "--out", str(out), *more])
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -687,9 +687,9 @@ def test_an_interrupted_run_goes_on_between_its_evaluations(
 
 def test_the_command_plays_in_processes(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "benchmarks.experiments.quasi_greedy.run", "restart"]
-    more = ["--smoke", "--moves", "2000", "--repeats", "2", "--jobs", "2", "--out", str(tmp_path)]
+    command += [*"learn --smoke --moves 2000 --repeats 2 --jobs 2 --out".split(), str(tmp_path)]
     made = subprocess.run(
-        [*command, *more], capture_output=True, text=True, cwd=ROOT, timeout=300, check=False
+        command, capture_output=True, text=True, cwd=ROOT, timeout=300, check=False
     )
     assert made.returncode == 0, made.stderr
     assert "8 of 8 runs are missing" in made.stdout and "100%" in made.stderr
@@ -705,7 +705,7 @@ def test_a_short_trial_keeps_the_page_of_longer_runs(
     smoke("epsilon", tmp_path, "--moves", "4000")
     assert "keeps the runs of 8000 moves" in capsys.readouterr().out
     assert (tmp_path / "epsilon.md").read_bytes() == page
-    run.main(["epsilon", "--smoke", "--report", "--moves", "4000", "--out", str(tmp_path)])
+    run.main(["epsilon", "report", "--smoke", "--moves", "4000", "--out", str(tmp_path)])
     assert b"Here: 4000 moves per run" in (tmp_path / "epsilon.md").read_bytes()
 
 
@@ -720,31 +720,32 @@ def test_experiments_of_other_settings_files_have_their_names(
     played = json_files.rows(tmp_path / "mine.jsonl")
     assert {row["run"] for row in played} == {loaded["runs"][0]["name"]}
     assert {row["experiment"] for row in played} == {"mine"}
-    assert f"quasi_greedy.run {file} --moves" in (tmp_path / "mine.md").read_text()
+    assert f"quasi_greedy.run {file} learn --moves" in (tmp_path / "mine.md").read_text()
 
 
 def test_drawing_needs_rows(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="has no runs:"):
-        run.main(["epsilon", "--report", "--out", str(tmp_path)])
+        run.main(["epsilon", "report", "--out", str(tmp_path)])
     with pytest.raises(ValueError, match="2e8 moves"):
-        run.main(["epsilon", "--report", "--moves", "2e8", "--out", str(tmp_path)])
+        run.main(["epsilon", "report", "--moves", "2e8", "--out", str(tmp_path)])
 
 
 @pytest.mark.parametrize(
     ("arguments", "noun"),
     [
-        (["epsilon"], "length"),
-        (["epsilon", "--moves", "1e5", "--seconds", "2"], "not in both"),
-        (["epsilon", "--moves", "-1"], "moves"),
-        (["epsilon", "--moves", "1e5", "--jobs", "0"], "jobs"),
-        (["epsilon", "--moves", "1e5", "--search-at", "1.5"], "search_at"),
-        (["epsilon", "--moves", "1e5", "--search-games", "-1"], "--search-games"),
+        (["epsilon"], "COMMAND must be given"),
+        (["epsilon", "learn"], "length"),
+        (["epsilon", "learn", "--moves", "1e5", "--seconds", "2"], "not in both"),
+        (["epsilon", "learn", "--moves", "-1"], "moves"),
+        (["epsilon", "learn", "--moves", "1e5", "--jobs", "0"], "jobs"),
+        (["epsilon", "learn", "--moves", "1e5", "--search-at", "1.5"], "search_at"),
+        (["epsilon", "learn", "--moves", "1e5", "--search-games", "-1"], "--search-games"),
         (
-            ["epsilon", "--smoke", "--greedy-games", "9"],
+            ["epsilon", "learn", "--smoke", "--greedy-games", "9"],
             "--greedy-games has no effect with --smoke",
         ),
-        (["epsilon", "--report", "--hours", "1"], "--hours has no effect with --report"),
-        (["tables", "--smoke"], "name must be epsilon, good_plays, restart, search or a file"),
+        (["epsilon", "report", "--hours", "1"], "--hours is for learn, got report"),
+        (["tables", "report"], "name must be epsilon, good_plays, restart, search or a file"),
     ],
 )
 def test_wrong_arguments_are_refused(
