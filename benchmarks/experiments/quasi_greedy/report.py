@@ -116,14 +116,20 @@ def _spread(published: Iterable[Published], ours: tuple[Estimate | None, Estimat
     """Return half of the 95% interval of our difference by the paper's spread of runs.
 
     Runs have the standard deviation of the paper's, relative to their mean, which is known from
-    five runs. It is nan if a run was not measured, or several were.
+    five runs. It is nan if a run was not measured.
     """
-    means = [each.mean for each in ours if each is not None and each.runs == 1]
-    if len(means) < 2:
+    measured = [each for each in ours if each is not None]
+    if len(measured) < 2:
         return math.nan
-    relative = [math.sqrt(PAPER_RUNS) * each.half_interval / each.middle for each in published]
-    runs = [Estimate(m, m * width, PAPER_RUNS) for m, width in zip(means, relative, strict=True)]
-    return difference(*runs).half_interval
+    by_spread = [
+        Estimate(
+            each.mean,
+            each.mean * paper.half_interval / paper.middle * math.sqrt(PAPER_RUNS / each.runs),
+            PAPER_RUNS,
+        )
+        for each, paper in zip(measured, published, strict=True)
+    ]
+    return difference(*by_spread).half_interval
 
 
 def _difference(one: Published, other: Published) -> Estimate | None:
@@ -183,9 +189,10 @@ def _counts_by_spread(pairs: Iterable[Order]) -> str:
     apart = [order for order in ordered if abs(order.gap) > order.spread]
     n_near = sum(abs(order.gap) <= order.spread for order in others)
     text = (
-        " Intervals over the games of one run leave out what another run would learn: if our runs "
-        f"spread about their mean as the paper's do, {len(apart)} of {len(ordered)} pairs that its "
-        f"scores order differ significantly here, {_n_agree(apart)} in its order"
+        " Games of one run leave out what another run would learn, and a few runs tell little of "
+        f"their spread: if ours spread about their mean as the paper's do, {len(apart)} of "
+        f"{len(ordered)} pairs that its scores order differ significantly here, "
+        f"{_n_agree(apart)} in its order"
     )
     return text + (f", and {n_near} of {len(others)} others do not." if others else ".")
 
@@ -274,16 +281,16 @@ def _command(
     experiment: Experiment, rows: Sequence[Row], scale: Scale, n_seeds: Mapping[str, int]
 ) -> str:
     """Return the command that repeats the runs, and what it has for those with more seeds."""
-    fewest, most = min(n_seeds.values()), max(n_seeds.values())
+    fewest, *more = sorted(set(n_seeds.values()))
     command = (
         f"`python -m benchmarks.experiments.quasi_greedy.run {experiment.given} learn "
         f"--{scale.axis} {short(scale.amount)} {_options_of_evaluations(experiment, rows)} "
         f"--repeats {fewest}`"
     )
-    if most == fewest:
-        return command
-    only = " ".join(f'"{run.name}"' for run in experiment.runs if n_seeds.get(run.name) == most)
-    return f"{command}, and the same with `--repeats {most} --only {only}`"
+    for n in more:
+        only = " ".join(f'"{run.name}"' for run in experiment.runs if n_seeds.get(run.name) == n)
+        command += f", and the same with `--repeats {n} --only {only}`"
+    return command
 
 
 def _n_games(rows: Sequence[Row]) -> dict[str, int]:

@@ -87,6 +87,18 @@ def test_the_command_of_a_page_repeats_its_evaluations(
     assert report._options_of_evaluations(experiment, evaluated) == options
 
 
+def test_the_command_of_a_page_repeats_runs_with_their_numbers_of_seeds() -> None:
+    experiment = tiny("restart")
+    seeds = dict(zip([run.name for run in experiment.runs], (1, 3, 2, 3), strict=True))
+    one, *more = (f'"{name}"' for name in seeds)
+    text = report._command(experiment, [], SCALE, seeds)
+    assert "--repeats 1`, and the same with" in text and one not in text
+    assert text.endswith(
+        f"`--repeats 2 --only {more[1]}`, "
+        f"and the same with `--repeats 3 --only {more[0]} {more[2]}`"
+    )
+
+
 # Settings
 
 
@@ -221,6 +233,10 @@ def test_orders_of_a_table_made_by_hand() -> None:
     )
     mixed = {**ours, "b": Estimate(5, 1, runs=3)}  # no interval against one run's games
     pairs = list(report.orders_of_scores("greedy", 1, published, mixed))
+    deviations = np.array([1, 1 / 3**0.5]) * 5**0.5 / 2.776
+    freedom = 4 * (1 + 1 / 3) ** 2 / (1 + 1 / 9)
+    a_and_b = pytest.importorskip("scipy.stats").t.ppf(0.975, freedom) * np.linalg.norm(deviations)
+    assert pairs[0].spread == pytest.approx(a_and_b, rel=1e-3)
     verdicts = {order.better: order.verdict() for order in pairs if order.worse == "b"}
     assert verdicts == {"a": "same, no interval", "c": "no interval", "d": "same, no interval"}
     assert "0 of them differ significantly" in report.counts(pairs)
