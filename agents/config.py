@@ -138,8 +138,9 @@ def checked(name: str, value: Any, kind: Any) -> Any:
     try:
         return TypeAdapter(kind, config=ConfigDict(strict=True)).validate_python(value)
     except ValidationError as error:
-        _, _, wanted = one_line(error, value).partition(" must be ")
-        raise ValueError(f"{name} must be {wanted}") from None
+        line = one_line(error, value)
+        _, found, wanted = line.partition(" must be ")
+        raise ValueError(f"{name} must be {wanted}" if found else f"{name}: {line}") from None
 
 
 def given_or_default(given: T | None, kind: type[T], name: str = "settings") -> T:

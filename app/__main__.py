@@ -26,8 +26,9 @@ EPILOG = """examples:
   afterstate eval ntuple expectimax,depth=2 --games 200
   afterstate train ntuple --out runs/mine --hours 1
 
-Exit codes: 0 done, 1 a check, a match or a run failed, 2 wrong arguments, 130 interrupted,
-141 the reader of the output has ended, 143 terminated."""
+Exit codes: 0 done, 1 a check, a match or a run failed, 2 wrong arguments, 130 interrupted
+(log, leaderboard and serve: also by SIGTERM), 141 the reader of the output has ended,
+143 terminated."""
 
 
 class Command(NamedTuple):

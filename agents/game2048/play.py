@@ -8,15 +8,13 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from afterstate.agents.training.evaluation import EVALUATION_SEED, MAX_GAMES, summaries
 from afterstate.envs.checks import as_array, as_int, check_seed
 from afterstate.envs.game2048 import batch
 from afterstate.envs.game2048.games import RNG, SCORE, START_TILES, new_games
 from afterstate.envs.game2048.rules import size_of, table
 from afterstate.envs.messages import listed, named, shown
 from afterstate.envs.words import Ints, Words, seed_word
-
-MAX_GAMES = 10**7
-"""Maximum number of games that are played in parallel, which takes 200 bytes for each."""
 
 
 class Player(Protocol):
@@ -77,6 +75,18 @@ def play(
         _finish_each(finish, games, n_moves, report)
     _play_steps(player, games, n_moves, own, report, watch)
     return Games(games[SCORE].astype(np.int64), n_moves, batch.max_tiles(games))
+
+
+def evaluation(
+    player_of: Callable[[int], Player], games_by_depth: dict[int, int]
+) -> dict[str, dict[str, Any]]:
+    """Return the `summary` of evaluation games of each depth, named as `"1-ply"`.
+
+    Args:
+        player_of: returns the player for a depth: 1 is greedy, more is expectimax.
+        games_by_depth: number of games for each depth.
+    """
+    return summaries(lambda depth, n: play(player_of(depth), n, EVALUATION_SEED), games_by_depth)
 
 
 def _finish_each(

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 EVALUATION_SEED = 1 << 40
 """Seed of the first game of every evaluation, far from those of training games."""
 
+MAX_GAMES = 10**7
+"""Maximum number of games that are played in parallel; those of 2048 take 200 bytes each."""
+
 
 def evaluation_games(text: str | None) -> dict[int, int]:
     """Return the number of games of each search depth, from a text such as `1:1000,3:20` or None.
@@ -29,7 +32,7 @@ def evaluation_games(text: str | None) -> dict[int, int]:
     pairs = [] if text is None else text.split(",")
     if not all(re.fullmatch(r"[1-5]:0*([1-9]\d{0,6}|10{7})", pair) for pair in pairs):
         raise ValueError(
-            "evaluate must be PLIES:GAMES,... with 1 to 5 plies and 1 to 10,000,000 games, "
+            f"evaluate must be PLIES:GAMES,... with 1 to 5 plies and 1 to {MAX_GAMES:,} games, "
             f"got {text!r:.200}"
         )
     games = {int(pair[0]): int(pair[2:]) for pair in pairs}

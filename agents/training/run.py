@@ -328,13 +328,18 @@ class MoveTraining:
     def advance(self, amount: int) -> None:
         """Learn from about this many more moves."""
         try:
-            self._recent.append(self.learner.learn(amount))
+            self._keep(self.learner.learn(amount))
         except BaseException:
-            self._recent.append(self.learner.ended())
+            self._keep(self.learner.ended())
             raise
         while sum(len(batch.scores) for batch in self._recent[1:]) >= N_RECENT:
             del self._recent[0]
         self._marks.append((self.learner.seconds, self.learner.n_moves))
+
+    def _keep(self, games: Games) -> None:
+        """Keep games that have ended, if there are any."""
+        if len(games.scores):
+            self._recent.append(games)
 
     def progress(self) -> Progress:
         """Return the progress."""

@@ -19,7 +19,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
 from itertools import islice, takewhile
 from multiprocessing import active_children
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from afterstate.agents.config import Backend
 from afterstate.envs.messages import needs
@@ -221,7 +221,8 @@ def _counted_interrupts() -> Iterator[list[int]]:
         print("interrupted: other processes are saving", file=sys.stderr)
         if number == signal.SIGTERM:
             for process in active_children():
-                os.kill(process.pid or 0, signal.SIGINT)
+                with contextlib.suppress(ProcessLookupError):  # it has ended
+                    os.kill(cast(int, process.pid), signal.SIGINT)
 
     for number in before:
         signal.signal(number, note)

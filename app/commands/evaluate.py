@@ -10,7 +10,7 @@ from functools import partial
 from statistics import mean
 from typing import Any
 
-from afterstate.agents.training.evaluation import half_interval, of_student, summary
+from afterstate.agents.training.evaluation import MAX_GAMES, half_interval, of_student, summary
 from afterstate.commands.options import Eval
 from afterstate.commands.players import (
     check_players,
@@ -28,9 +28,6 @@ from afterstate.text_tables import aligned
 
 TILES = (2048, 4096, 8192, 16384, 32768)
 """Tiles whose reach rates are columns of the table."""
-
-MAX_GAMES = 10**7
-"""Games of a player at most."""
 
 OPPONENTS = ("daihinmin-sample",)
 """Opponents in Daihinmin if none are given."""

@@ -8,6 +8,7 @@ import signal
 import socket
 import time
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 
@@ -33,28 +34,38 @@ def serve(options: Serve) -> int:
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     server = _server(options)
-    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
-    try:
-        code = _run(server)
-        if server.games:
-            _print_standings(server)
-        return code
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    code = _run(server)
+    if server.games:
+        _print_standings(server)
+    return code
 
 
 def _run(server: Server) -> int:
     """Play all matches and return the exit code."""
     try:
-        asyncio.run(server.run())
+        asyncio.run(_until_sigterm(server))
     except (socket.gaierror, UnicodeError) as error:
         raise ValueError(_unknown_host(server.settings.host, error)) from error
     except OSError as error:
         print_error(error)
         return 1
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, asyncio.CancelledError):
         return 130
     return int(server.n_cut_short > 0)
+
+
+async def _until_sigterm(server: Server) -> None:
+    """Play all matches, or until SIGTERM, also where a shell lets the server ignore Ctrl-C."""
+    loop, task = asyncio.get_running_loop(), cast("asyncio.Task[None]", asyncio.current_task())
+
+    def cancel(number: int, frame: Any) -> None:
+        loop.call_soon_threadsafe(task.cancel)
+
+    before = signal.signal(signal.SIGTERM, cancel)
+    try:
+        await server.run()
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _server(options: Serve) -> Server:

@@ -27,7 +27,7 @@ from afterstate.envs.daihinmin.rules import (
     Game,
     GameType,
     Rules,
-    check_type,
+    clear_play,
     deal,
     draw,
     of_class,
@@ -93,26 +93,13 @@ def _checked(rules: Any) -> Rules:
     return rules
 
 
-def rules_of(game: Game) -> Rules:
-    """Return the rules of a game.
-
-    Raises:
-        ValueError: no record of a game.
-    """
-    game = check_type(game)
-    return Rules(*(type(value)(game[name]) for name, value in Rules()._asdict().items()))
-
-
 @njit(void(GameType), cache=True)
 def _clear(game: Game) -> None:
     """Clear the fields of one game, but for the hands, which are dealt later."""
+    clear_play(game)
     for player in range(N_PLAYERS):
-        game.played[player] = game.given[player] = 0
-        game.places[player] = -1
+        game.given[player] = 0
     game.gift = 0
-    game.field = game.revolution = game.lock = game.cut = game.passed = game.idle = 0
-    game.n_out = game.n_actions = 0
-    game.joker_column = 14
     game.starter = -1
 
 

@@ -546,16 +546,23 @@ def play(game: Game, play: int) -> int:
 
 
 @njit(void(GameType), cache=True)
-def rewind(game: Game) -> None:
-    """Return a game or a view to the moment after the exchange."""
+def clear_play(game: Game) -> None:
+    """Clear the fields that plays change, but for the hands and the turn."""
     for player in range(N_PLAYERS):
-        game.hands[player] |= game.played[player]
-        game.left[player] += count(game.played[player])
         game.played[player] = 0
         game.places[player] = -1
     game.field = game.revolution = game.lock = game.cut = game.passed = game.idle = 0
     game.n_out = game.n_actions = 0
     game.joker_column = 14
+
+
+@njit(void(GameType), cache=True)
+def rewind(game: Game) -> None:
+    """Return a game or a view to the moment after the exchange."""
+    for player in range(N_PLAYERS):
+        game.hands[player] |= game.played[player]
+        game.left[player] += count(game.played[player])
+    clear_play(game)
     game.turn = game.last = game.starter
 
 

@@ -83,7 +83,8 @@ class Game2048VecEnv(VecEnv):
 
     def get_attr(self, attr_name: str, indices: EnvIndices = None) -> list[Any]:
         """Return an attribute of each selected game: its entry, or the value all games share."""
-        value = getattr(self.env, attr_name)
+        of_game = attr_name in ("action_space", "observation_space")
+        value = getattr(self if of_game else self.env, attr_name)
         if isinstance(value, np.ndarray) and len(value) == self.num_envs:
             return [value[i] for i in self._selected(indices)]
         return [value] * len(self._selected(indices))

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import asdict, field, is_dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pytest
+from pydantic import AfterValidator
 
 from afterstate.agents.config import (
     RENAMED_OF_PLAYERS,
     Count,
     Share,
+    checked,
     current_names,
     did_you_mean,
     from_dict,
@@ -80,6 +82,14 @@ def test_messages_have_no_words_of_pydantic(values: dict[str, Any], message: str
     with pytest.raises(ValueError) as error:
         from_dict(values, Several)
     assert str(error.value).startswith(message) and ";" not in str(error.value).split("known")[0]
+
+
+def test_a_message_without_an_expected_value_is_kept_whole() -> None:
+    def refuse(_: int) -> int:
+        raise ValueError("needs another package: install it")
+
+    with pytest.raises(ValueError, match=r"^jobs: .*needs another package: install it$"):
+        checked("jobs", 1, Annotated[int, AfterValidator(refuse)])
 
 
 def test_a_missing_setting_is_named() -> None:

@@ -78,7 +78,6 @@ VALID: dict[Callable[..., Any], dict[str, Any]] = {
     plays.parse: {"text": "S3 H3"},
     plays.single: {"card": 3},
     match.new_match: {"seed": 3, "rules": Rules()},
-    match.rules_of: {"game": _GAME},
     views.view: {"game": _GAME, "player": 1},
     views.determinise: {"view": _VIEW, "rng": _PIECES["rng"]},
     observation.view_planes: {"view": _VIEW},

@@ -57,11 +57,9 @@ N_REPEATS = 4
 # Gradients
 
 
-@njit(void(WorkspaceType, int64, int64, float64, float64[::1]), cache=True)
-def add_gradient(
-    workspace: Workspace, n: int, chosen: int, factor: float, gradient: Scores
-) -> None:
-    """Add `factor` times the gradient of log p(chosen) by the weights, at temperature 1.
+@njit(void(WorkspaceType, int64, int64, float64[::1]), cache=True)
+def add_gradient(workspace: Workspace, n: int, chosen: int, gradient: Scores) -> None:
+    """Add the gradient of log p(chosen) by the weights, at temperature 1.
 
     That is the features of the chosen option less their mean by the policy.
 
@@ -69,7 +67,6 @@ def add_gradient(
         workspace: workspace of `weigh_options`.
         n: the number of options; with one the gradient is 0.
         chosen: the index of the chosen option.
-        factor: multiplies the gradient.
         gradient: gradient by weight, changed.
     """
     if n == 1:
@@ -78,7 +75,7 @@ def add_gradient(
     for i in range(n):
         total += workspace.masses[i]
     for i in range(n):
-        share = factor * ((1.0 if i == chosen else 0.0) - workspace.masses[i] / total)
+        share = (1.0 if i == chosen else 0.0) - workspace.masses[i] / total
         for j in range(workspace.sizes[i]):
             gradient[workspace.features[i, j]] += share
 
@@ -89,12 +86,12 @@ def _play_game(game: Game, weights: Scores, gradients: Scores, workspace: Worksp
     while game.to_give > 0:
         n = weigh_gifts(game, weights, 1.0, workspace)
         chosen = draw_option(game, n, workspace)
-        add_gradient(workspace, n, chosen, 1.0, gradients[game.turn])
+        add_gradient(workspace, n, chosen, gradients[game.turn])
         give(game, np.uint64(workspace.options[chosen]))
     while game.turn >= 0:
         n = weigh_options(game, weights, 1.0, workspace)
         chosen = draw_option(game, n, workspace)
-        add_gradient(workspace, n, chosen, 1.0, gradients[game.turn])
+        add_gradient(workspace, n, chosen, gradients[game.turn])
         play(game, workspace.options[chosen])
 
 
@@ -201,7 +198,7 @@ def add_choices(
         for i in range(n):
             mass += workspace.masses[i]
         likelihood += np.log(max(workspace.masses[chosen] / mass, 1e-300))
-        add_gradient(workspace, n, chosen, 1.0, total)
+        add_gradient(workspace, n, chosen, total)
     return likelihood
 
 

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 from numba import njit
@@ -68,16 +70,18 @@ class HeuristicAgent(CheckedPlayer):
         weights: the costs of melds; by default `Weights()`.
 
     Raises:
-        ValueError: weights are not a `Weights` record of numbers.
+        ValueError: weights are not a `Weights` record of finite numbers.
     """
 
     def __init__(self, weights: Weights | None = None) -> None:
         weights = Weights() if weights is None else weights
         is_valid = isinstance(weights, Weights) and all(
-            isinstance(w, (int, float)) for w in weights
+            isinstance(w, (int, float)) and math.isfinite(w) for w in weights
         )
         if not is_valid:
-            raise ValueError(f"weights must be a Weights record of numbers, got {shown(weights)}")
+            raise ValueError(
+                f"weights must be a Weights record of finite numbers, got {shown(weights)}"
+            )
         self._weights = Weights(*map(float, weights))
 
     def choose_play(self, view: Game) -> int:

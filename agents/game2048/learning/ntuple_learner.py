@@ -91,7 +91,6 @@ _MAX_COUNT = 1 << 62
 """No run reaches a count of as many games, moves or points."""
 _MAX_FIXED = 1 << 20
 """Largest fixed-point weight, in points: half of what 32 bits hold."""
-_MAX_FLOAT = float(np.finfo(np.float32).max)
 
 
 class NTupleLearner:
@@ -356,8 +355,8 @@ class NTupleLearner:
 
         Raises:
             OSError: the file cannot be written.
-            Diverged: some weights are NaN, infinite, or so large that fixed-point numbers soon
-                end.
+            Diverged: some weights or sums are NaN, infinite, or so large that a file may not have
+                them or fixed-point numbers soon end.
         """
         self._check_weights()
         header, arrays = pack_network(self.network)
@@ -371,12 +370,13 @@ class NTupleLearner:
         files.write(path, "ntuple", header, arrays, level=0)
 
     def _check_weights(self) -> None:
-        """Raise Diverged for weights of no sensible size."""
+        """Raise Diverged for weights or sums of no sensible size."""
         net = self.network
         weights: npt.NDArray[Any] = net.fixed if net.fixed.size else net.weights
         largest = max(-float(weights.min()), float(weights.max()))
         largest /= FRACTION if net.fixed.size else 1
-        if not largest <= (_MAX_FIXED if net.fixed.size else _MAX_FLOAT):  # or NaN
+        most = _MAX_FIXED if net.fixed.size else ntuple_file.MAX_WEIGHT
+        if not largest <= most or not files.is_finite(self.sums):  # not, as it may be NaN
             text = f"weights diverged after {self.n_moves:,} moves: some are NaN or too large"
             raise Diverged(text, {"largest": largest})
 

@@ -32,10 +32,8 @@ from torch.nn.functional import cross_entropy
 from afterstate.agents import nets
 from afterstate.agents.config import given_or_default
 from afterstate.agents.game2048.learning import play_logs
-from afterstate.agents.game2048.play import Games, play
+from afterstate.agents.game2048.play import Games
 from afterstate.agents.game2048.values.planes import planes
-from afterstate.agents.game2048.values.policy_net import PolicyNetAgent
-from afterstate.agents.training.evaluation import EVALUATION_SEED, summaries
 from afterstate.agents.training.fitter import new_fitter
 from afterstate.agents.training.fitting_settings import FittingSettings
 from afterstate.envs.compiling import clock
@@ -194,14 +192,3 @@ class PolicyLearner:
         """Return the length of the log and a checksum of its first and last moves."""
         ends = self.log[:1_000].tobytes() + self.log[-1_000:].tobytes()
         return [len(self.log), zlib.crc32(ends)]
-
-
-def play_evaluation(network: nn.Module, games_by_depth: dict[int, int]) -> dict[str, Any]:
-    """Return the `summary` of evaluation games of each depth, named as `"1-ply"`.
-
-    Args:
-        network: the network.
-        games_by_depth: number of games for depth 1; a policy network does not search.
-    """
-    player = PolicyNetAgent(network)
-    return summaries(lambda _, n_games: play(player, n_games, EVALUATION_SEED), games_by_depth)

@@ -31,7 +31,7 @@ from afterstate.agents.game2048.values.ntuple import entry, look_up, source
 from afterstate.agents.game2048.values.ntuple_file import load, save
 from afterstate.agents.game2048.values.ntuple_network import (
     Network,
-    exponent_of,
+    downgrade_exponent,
     network_without_weights,
 )
 from afterstate.envs import durable_files
@@ -223,7 +223,7 @@ def prune(options: PruneOptions) -> None:
         raise ValueError(f"output must be another file than network, got {options.output}")
     net = pruned.expand(load(options.network))
     if options.downgrade is not None:
-        net = net._replace(downgrade=exponent_of("downgrade", options.downgrade))
+        net = net._replace(downgrade=downgrade_exponent(options.downgrade))
     durable_files.check_writable(options.output)
     with progress_bar(total=options.games, unit="games") as bar:
         uses = count_uses(net, options.games, options.seed, bar.update, options.depth)

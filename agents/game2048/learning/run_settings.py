@@ -376,11 +376,15 @@ class ValueRun(_NeuralRun):
 
     def evaluation(self, learner: ValueLearner, games_by_depth: dict[int, int]) -> dict[str, Any]:
         """Return the loss and the `summary` of the games of each depth."""
-        from afterstate.agents.game2048.learning.value_td import play_evaluation
+        from afterstate.agents.game2048.play import evaluation
+        from afterstate.agents.game2048.values.value_net import ValueNetAgent
 
         scale, bf16 = self.learner.value_scale, self.learner.bf16
-        scores = play_evaluation(learner.network, games_by_depth, scale, bf16)
-        return {"loss": learner.loss(), **scores}
+
+        def player(depth: int) -> ValueNetAgent:
+            return ValueNetAgent(learner.network, depth=depth, value_scale=scale, bf16=bf16)
+
+        return {"loss": learner.loss(), **evaluation(player, games_by_depth)}
 
 
 @settings
@@ -429,9 +433,11 @@ class PolicyRun(_NeuralRun):
 
     def evaluation(self, learner: PolicyLearner, games_by_depth: dict[int, int]) -> dict[str, Any]:
         """Return the metrics of learning and the `summary` of the games."""
-        from afterstate.agents.game2048.learning.policy_imitation import play_evaluation
+        from afterstate.agents.game2048.play import evaluation
+        from afterstate.agents.game2048.values.policy_net import PolicyNetAgent
 
-        return {**learner.metrics(), **play_evaluation(learner.network, games_by_depth)}
+        player = PolicyNetAgent(learner.network)
+        return {**learner.metrics(), **evaluation(lambda _: player, games_by_depth)}
 
 
 # Values from searches
@@ -591,8 +597,7 @@ class SearchValueRun:
 
     def begin(self, options: SearchOptions, folder: RunFolder) -> MoveTraining:
         """Return a new learner, or the one in the folder."""
-        from afterstate.agents.game2048.play import Games, play
-        from afterstate.agents.training.evaluation import EVALUATION_SEED, summaries
+        from afterstate.agents.game2048.play import evaluation
 
         if set(options.games_by_depth) - {1}:
             raise ValueError(f"evaluate must be 1:GAMES, got {shown(options.evaluate)}")
@@ -609,11 +614,8 @@ class SearchValueRun:
         if options.resume:
             learner.resume(path)
 
-        def evaluation() -> dict[str, Any]:
-            def play_games(_: int, n_games: int) -> Games:
-                return play(learner.model.player(), n_games, EVALUATION_SEED)
-
-            scores = summaries(play_games, options.games_by_depth)
+        def evaluate() -> dict[str, Any]:
+            scores = evaluation(lambda _: learner.model.player(), options.games_by_depth)
             return {"error": learner.loss(), **learner.latest, **scores}
 
-        return MoveTraining(learner, path, evaluation, folder.path / RECENT_FILE)
+        return MoveTraining(learner, path, evaluate, folder.path / RECENT_FILE)

@@ -42,11 +42,10 @@ from afterstate.agents import nets
 from afterstate.agents.config import current_names, given_or_default
 from afterstate.agents.game2048.learning import play_logs
 from afterstate.agents.game2048.learning.run_settings import ValueSettings
-from afterstate.agents.game2048.play import Games, play
+from afterstate.agents.game2048.play import Games
 from afterstate.agents.game2048.values.planes import planes
-from afterstate.agents.game2048.values.value_net import ValueNetAgent, evaluate
+from afterstate.agents.game2048.values.value_net import evaluate
 from afterstate.agents.training.cuda_graphs import CudaGraphed
-from afterstate.agents.training.evaluation import EVALUATION_SEED, summaries
 from afterstate.agents.training.fitter import new_fitter
 from afterstate.envs.compiling import clock
 from afterstate.envs.game2048 import torch_rules
@@ -409,26 +408,3 @@ class ValueLearner:
         if any(column.shape[1:] != (self.settings.games,) for column in columns):
             raise ValueError("its segment has another number of games")
         self._segment = [_Step(*each) for each in zip(*columns, strict=True)]
-
-
-def play_evaluation(
-    network: nn.Module,
-    games_by_depth: dict[int, int],
-    value_scale: float = 1.0,
-    bf16: bool = False,
-) -> dict[str, Any]:
-    """Return the `summary` of evaluation games of each depth, named as `"1-ply"`.
-
-    Args:
-        network: the network.
-        games_by_depth: number of games for each depth: 1 is greedy, more is expectimax.
-        value_scale: points for each 1 of the network's output.
-        bf16: compute in bfloat16.
-    """
-    options: dict[str, Any] = {"value_scale": value_scale, "bf16": bf16}
-
-    def play_games(depth: int, n_games: int) -> Games:
-        player = ValueNetAgent(network, depth=depth, **options)
-        return play(player, n_games, EVALUATION_SEED)
-
-    return summaries(play_games, games_by_depth)

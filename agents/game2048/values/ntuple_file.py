@@ -25,7 +25,7 @@ from afterstate.agents.game2048.values.ntuple_network import (
 )
 from afterstate.envs.messages import shown
 
-_MOST = 1e30
+MAX_WEIGHT = 1e30
 """Largest weight that a file may have; a board has at most 512 entries."""
 
 
@@ -131,7 +131,7 @@ def _with_weights(net: Network, weights: npt.NDArray[Any], by_nibbles: bool) -> 
 def check_weights(weights: npt.NDArray[Any]) -> None:
     """Raise ValueError unless all weights are numbers whose sum for a board is finite."""
     most = max(-float(weights.min()), float(weights.max())) if weights.size else 0.0
-    if not most <= _MOST:
+    if not most <= MAX_WEIGHT:
         raise ValueError("its weights are NaN or infinite, or too large to be summed")
 
 

@@ -356,7 +356,7 @@ def network_without_weights(
         size=size,
         symmetric=n_symmetric,
         promote=bool(promote),
-        downgrade=16 if downgrade is None else exponent_of("downgrade", downgrade),
+        downgrade=16 if downgrade is None else downgrade_exponent(downgrade),
     )
 
 
@@ -516,10 +516,10 @@ def _check_stages(tiles: Sequence[int]) -> list[int]:
     return [int(tile) for tile in tiles]
 
 
-def exponent_of(name: str, tile: int) -> int:
-    """Return the exponent of the tile that an argument names.
+def downgrade_exponent(tile: int) -> int:
+    """Return the exponent of the tile that `downgrade` names.
 
     Raises:
         ValueError: it is not a tile in 4..32768.
     """
-    return check_tile(name, tile, 32768).bit_length() - 1
+    return check_tile("downgrade", tile, 32768).bit_length() - 1

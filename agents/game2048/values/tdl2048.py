@@ -22,11 +22,9 @@ from typing import BinaryIO
 import numpy as np
 
 from afterstate.agents.game2048.values.ntuple_file import check_weights, to_z_order
-from afterstate.agents.game2048.values.ntuple_network import Network, network
+from afterstate.agents.game2048.values.ntuple_network import MAX_TUPLES, Network, network
 from afterstate.envs import durable_files
 from afterstate.envs.words import Float32s
-
-_MAX_TABLES = 64
 
 
 def read(path: str | Path) -> Network:
@@ -53,7 +51,7 @@ def read(path: str | Path) -> Network:
 def _read_tables(file: BinaryIO) -> list[tuple[list[int], Float32s]]:
     """Return the cells and the weights of every table."""
     code, n_tables = _read(file, "<BI")
-    if code != 0 or not 1 <= n_tables <= _MAX_TABLES:
+    if code != 0 or not 1 <= n_tables <= MAX_TUPLES:
         raise ValueError(f"it begins with {code} and {n_tables} tables")
     return [_read_table(file) for _ in range(n_tables)]
 

@@ -26,6 +26,7 @@ Evaluate = Callable[[list[list[int]]], Any]
 
 LINE = 3
 """Moves of a principal variation."""
+_MOST_LISTED = 8  # plays of Daihinmin
 _BRANCHES = 3  # outcomes of an afterstate that a picture of a tree shows, those of most visits
 _LEVELS = 2  # moves below the root that it shows
 
@@ -254,16 +255,16 @@ def hint_daihinmin(player: Any, seen: Game) -> Json:
     return answer | {"seconds": time.perf_counter() - start}
 
 
-def _ranked(player: Any, seen: Game, n: int = 8) -> list[Json]:
+def _ranked(player: Any, seen: Game) -> list[Json]:
     """Return the best actions of a player that values them."""
     if hasattr(player, "expect"):
         actions, places = player.expect(seen)
-        ranked = np.argsort(places @ np.arange(5))[:n]
+        ranked = np.argsort(places @ np.arange(5))[:_MOST_LISTED]
         return [{"action": int(actions[i]), "places": _numbers(places[i])} for i in ranked]
     if not hasattr(player, "values"):
         return []
     result = player.values(seen)
-    ranked = np.argsort(-result.visits)[:n]
+    ranked = np.argsort(-result.visits)[:_MOST_LISTED]
     values, visits = _numbers(result.values), result.visits.tolist()
     return [
         {"action": int(result.actions[i]), "value": values[i], "visits": visits[i]} for i in ranked

@@ -159,6 +159,14 @@ def test_compiling_takes_no_time_of_training() -> None:
     assert len(reports) > 2 and 0.5 <= clock() - start < 1.5
 
 
+def test_reports_without_a_game_that_ended_keep_nothing() -> None:
+    """A run of days has hundreds of thousands of reports."""
+    training = MoveTraining(AlternatingLearner(), None)
+    for _ in range(5):
+        training.advance(100)
+    assert training._recent == []
+
+
 def test_train_passes_its_end_by_one_game_at_most() -> None:
     learner, expected = new(), new()
     train(learner, n_moves=12_345)

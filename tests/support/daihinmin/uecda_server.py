@@ -16,7 +16,7 @@ from tests.support.daihinmin.uecda_peers import SOON
 
 SCRIPT = """
 import signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGINT, signal.SIG_IGN if {ignored} else signal.default_int_handler)
 from tests.support.daihinmin.uecda_peers import RandomPlayer
 from afterstate.envs.daihinmin import players
 from afterstate.__main__ import main
@@ -27,12 +27,16 @@ SEATS = ["a", "bb", "ccc", "dddd", "eeeee"]
 
 
 def start_command(
-    folder: Path, built_in: int, *options: str, **streams: Any
+    folder: Path, built_in: int, *options: str, ignored: bool = False, **streams: Any
 ) -> subprocess.Popen[str]:
-    """Start the command with random players in the first seats; log and events are in a folder."""
+    """Start the command with random players in the first seats; log and events are in a folder.
+
+    With `ignored` it ignores Ctrl-C, as shells without job control start it in the background.
+    """
+    script = SCRIPT.format(ignored=ignored)
     files = ["--log", str(folder / "games.jsonl"), "--events", str(folder / "events.jsonl")]
     seats = ["--seats", *SEATS[:built_in]] if built_in else []
-    words = [sys.executable, "-c", SCRIPT, "--port", "0", "--seed", "1", *files, *options, *seats]
+    words = [sys.executable, "-c", script, "--port", "0", "--seed", "1", *files, *options, *seats]
     paths = os.pathsep.join([str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH", "")])
     env = os.environ | {"PYTHONPATH": paths}
     return subprocess.Popen(words, text=True, env=env, **streams)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -152,6 +153,12 @@ def test_wrong_names_and_settings_are_refused(
 def test_other_names_and_objects_are_refused(player: Any) -> None:
     with pytest.raises(ValueError, match="player"):
         find_player(player)
+
+
+@pytest.mark.parametrize("wrong", [math.nan, math.inf, "1", None])
+def test_weights_must_be_finite_numbers(wrong: Any) -> None:
+    with pytest.raises(ValueError, match="weights must be a Weights record of finite numbers"):
+        HeuristicAgent(Weights(keep=wrong))
 
 
 def test_an_object_with_both_methods_is_a_player() -> None:

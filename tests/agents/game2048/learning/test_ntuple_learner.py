@@ -398,20 +398,32 @@ def test_the_file_of_a_learner_with_threads_has_them_all(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     ("fixed_point", "wrong"),
-    [(True, (1 << 30) + 1), (True, -(1 << 31)), *((False, n) for n in (np.nan, np.inf, -np.inf))],
+    [
+        *((True, n) for n in ((1 << 30) + 1, -(1 << 31))),
+        *((False, n) for n in (np.nan, np.inf, -np.inf, 1.1e30)),
+    ],
 )
 def test_weights_that_diverged_are_not_saved(
     tmp_path: Path, fixed_point: bool, wrong: float
 ) -> None:
     learner = NTupleLearner(network(TINY_4X4, fixed_point=fixed_point), seed=1)
     weights = learner.network.fixed if fixed_point else learner.network.weights
-    weights[1:3] = (1 << 30, -(1 << 30)) if fixed_point else (3e38, -3e38)
+    weights[1:3] = (1 << 30, -(1 << 30)) if fixed_point else (9e29, -9e29)
     learner.save(tmp_path / "learner.npz")
+    NTupleLearner.load(tmp_path / "learner.npz")
     before = (tmp_path / "learner.npz").read_bytes()
     weights[-1] = wrong
     with pytest.raises(Diverged, match=r"diverged after 0 moves: some are NaN or too large"):
         learner.save(tmp_path / "learner.npz")
     assert (tmp_path / "learner.npz").read_bytes() == before
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_sums_that_diverged_are_not_saved(tmp_path: Path, wrong: float) -> None:
+    learner = NTupleLearner(network(TINY_4X4), seed=1)
+    learner.sums[-1] = wrong
+    with pytest.raises(Diverged, match="some are NaN or too large"):
+        learner.save(tmp_path / "learner.npz")
 
 
 def test_a_file_without_a_learner_is_refused(tmp_path: Path) -> None:

@@ -24,11 +24,12 @@ from torch.nn.functional import cross_entropy
 
 from afterstate.agents import nets
 from afterstate.agents.config import from_dict, read
+from afterstate.agents.game2048 import play as play_module
 from afterstate.agents.game2048.learning import policy_imitation
 from afterstate.agents.game2048.learning.play_logs import MOVE, Moves
-from afterstate.agents.game2048.learning.policy_imitation import PolicyLearner, play_evaluation
+from afterstate.agents.game2048.learning.policy_imitation import PolicyLearner
 from afterstate.agents.game2048.learning.run_settings import PolicyRun
-from afterstate.agents.game2048.play import play
+from afterstate.agents.game2048.play import evaluation, play
 from afterstate.agents.game2048.simple import RewardAgent
 from afterstate.agents.game2048.values import policy_net
 from afterstate.agents.game2048.values.policy_net import PolicyCNN, PolicyNetAgent, load
@@ -44,6 +45,11 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 UP, RIGHT, DOWN, LEFT = range(4)
+
+
+def greedy_scores(net: nn.Module, n: int) -> dict[str, Any]:
+    """Return the scores of greedy games of a network."""
+    return evaluation(lambda _: PolicyNetAgent(net), {1: n})
 
 
 def log_of(boards: Any, actions: Any) -> Moves:
@@ -288,7 +294,7 @@ def test_it_learns_the_moves_of_a_player(monkeypatch: pytest.MonkeyPatch, device
     first = learner.metrics()
     assert first["loss"] > 1.37
     assert first["accuracy"] < 0.29
-    scores = play_evaluation(learner.network, {1: 1})  # which does not change the learner
+    scores = greedy_scores(learner.network, 1)  # which does not change the learner
     assert scores["1-ply"]["n_games"] == 1
     learner.learn(9_000)
     learner.metrics()
@@ -457,7 +463,7 @@ def test_a_run_writes_its_learner_network_rows_and_settings(command: TrainingCom
     assert [row["n_moves"] for row in rows] == [112, 208, 304]  # in steps of 16
     for row in rows:
         expected.learn(row["n_moves"] - expected.n_moves)
-        values = {**expected.metrics(), **play_evaluation(expected.network, {1: 2})}
+        values = {**expected.metrics(), **greedy_scores(expected.network, 2)}
         assert {name: row[name] for name in values} == values
         assert (row["n_games"], row["mean_score"], row["rate_2048"]) == (0, None, None)
         assert row["seconds"] > 0
@@ -501,7 +507,7 @@ def test_an_evaluation_repeated_after_resume_has_no_loss(
 ) -> None:
     """The evaluation was interrupted; the moves learned before are not in its row."""
     with monkeypatch.context() as patched:
-        patched.setattr(policy_imitation, "play_evaluation", interrupt)
+        patched.setattr(play_module, "evaluation", interrupt)
         command.error("--moves", "200")
     rows = read_rows(command("--moves", "200", "--resume"))
     assert [row["n_moves"] for row in rows] == [112, 208]

@@ -297,7 +297,7 @@ def test_rows_have_the_evaluation_at_each_depth(
         calls.append((player.depth, player.value_scale, n_games, seed))
         return Games(*(np.full(n_games, 4 * player.depth) for _ in Games._fields))
 
-    monkeypatch.setattr(value_td, "play", play)
+    monkeypatch.setattr("afterstate.agents.game2048.play.play", play)
     (row,) = read_rows(command("--moves", "16", "--evaluate", "1:3,2:1"))
     assert calls == [(1, SCALE, 3, EVALUATION_SEED), (2, SCALE, 1, EVALUATION_SEED)]
     for depth, n_games in ((1, 3), (2, 1)):

@@ -22,11 +22,11 @@ from torch import Tensor, nn
 
 from afterstate import agents
 from afterstate.agents import nets
-from afterstate.agents.game2048.learning import play_logs, policy_imitation
+from afterstate.agents.game2048.learning import play_logs
 from afterstate.agents.game2048.learning.options import LogOptions
-from afterstate.agents.game2048.play import play
+from afterstate.agents.game2048.play import evaluation, play
 from afterstate.agents.game2048.values import policy_net
-from afterstate.agents.game2048.values.policy_net import PolicyCNN
+from afterstate.agents.game2048.values.policy_net import PolicyCNN, PolicyNetAgent
 from afterstate.agents.training import learners
 from afterstate.agents.training.evaluation import EVALUATION_SEED, summary
 from afterstate.envs import json_files
@@ -301,8 +301,9 @@ def test_games_of_each_network_are_appended_once(
     rows = tiny.rows()
     played = [(row["settings"].get("layers", 0), row["n_games"]) for row in rows]
     assert played == [(0, 3), (3, 3), (2, 3), (0, 2), (2, 2), (3, 2)]
+    player = PolicyNetAgent(net)
     for row, games in ((rows[1], 3), (rows[5], 2)):
-        facts = policy_imitation.play_evaluation(net, {1: games})["1-ply"]
+        facts = evaluation(lambda _: player, {1: games})["1-ply"]
         assert {name: row[name] for name in facts} == facts
         expected = {"layers": 3, "seed": 1, "moves": 100, "log": None}
         assert row["settings"] == {**expected, "learner": run.digest({})}

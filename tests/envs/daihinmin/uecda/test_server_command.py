@@ -13,6 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ from afterstate.envs.daihinmin.uecda.settings import N_SEATS, ServerSettings
 from tests.support.daihinmin.uecda_peers import SOON, RandomPlayer, Raw
 from tests.support.daihinmin.uecda_server import Serving, serving_command, start_command
 
-PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+PIPES: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
 
 
 def wait_for_games(command: subprocess.Popen[str], folder: Path, n: int) -> None:
@@ -39,11 +40,18 @@ def wait_for_games(command: subprocess.Popen[str], folder: Path, n: int) -> None
 
 
 @pytest.mark.slow
-def test_ctrl_c_prints_the_results_so_far(tmp_path: Path) -> None:
-    with start_command(tmp_path, 5, "--games", str(10**6), **PIPES) as command:
+@pytest.mark.parametrize(
+    ("number", "ignored"),
+    [(signal.SIGINT, False), (signal.SIGTERM, False), (signal.SIGTERM, True)],
+)
+def test_ctrl_c_and_sigterm_print_the_results_so_far(
+    number: signal.Signals, ignored: bool, tmp_path: Path
+) -> None:
+    games = ("--games", str(10**6))
+    with start_command(tmp_path, 5, *games, ignored=ignored, **PIPES) as command:
         try:
             wait_for_games(command, tmp_path, 3)
-            command.send_signal(signal.SIGINT)
+            command.send_signal(number)
             out, err = command.communicate(timeout=SOON)
         finally:
             command.kill()
