@@ -139,6 +139,20 @@ def header(path: str | Path) -> dict[str, str]:
         return file.metadata() or {}
 
 
+def network_file(checkpoint: str | Path) -> Path:
+    """Return the file of the network next to the checkpoint of a learner.
+
+    It is `net.safetensors` for `learner.safetensors`, and `NAME-net.safetensors` for another NAME,
+    so that several learners may be saved in a folder.
+
+    >>> network_file("runs/learner.safetensors").name, network_file("runs/mine.safetensors").name
+    ('net.safetensors', 'mine-net.safetensors')
+    """
+    path = Path(checkpoint)
+    before = "" if path.stem == "learner" else f"{path.stem}-"
+    return path.with_name(f"{before}net.safetensors")
+
+
 def refuse_checkpoint(path: str | Path) -> None:
     """Raise ValueError if a file is the checkpoint of a learner, which does not play.
 
@@ -149,7 +163,8 @@ def refuse_checkpoint(path: str | Path) -> None:
     with contextlib.suppress(ValueError), _open(path) as file:  # who reads another file explains it
         is_checkpoint = any(name.startswith("net/") for name in file.keys())
     if is_checkpoint:
-        raise ValueError(f"{path} is a learner's checkpoint: load the net.safetensors next to it")
+        net = network_file(path).name
+        raise ValueError(f"{path} is a learner's checkpoint: load the {net} next to it")
 
 
 def tensors(path: str | Path) -> dict[str, Tensor]:

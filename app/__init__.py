@@ -13,6 +13,7 @@ imported when it is first used.
 
 from __future__ import annotations
 
+import signal
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -43,21 +44,26 @@ def _register() -> None:
     )
 
 
-def _is_only_help() -> bool:
-    """Return True if this process is the command `afterstate`, which only prints a help.
+def _is_command() -> bool:
+    """Return True if this process is the command `afterstate`, and no program that imports it."""
+    program = sys.argv[0] if sys.argv else ""
+    by_module = program == "-m" and "afterstate" in sys.orig_argv
+    return (by_module or Path(program).stem == "afterstate") and "gymnasium" not in sys.modules
 
-    A help needs no Gymnasium, whose import takes longer. Where a program has imported it already,
-    registering costs nothing.
+
+def _asks_for_help() -> bool:
+    """Return True if the command only prints a help.
+
+    A help needs no Gymnasium, whose import takes longer.
     """
-    program, *words = sys.argv or [""]
-    if Path(program).stem != "afterstate" or "gymnasium" in sys.modules:
-        return False
     from afterstate.envs.commands import asks_for_help
 
-    return asks_for_help(words)
+    return asks_for_help(sys.argv[1:])
 
 
-if not _is_only_help():
+if _is_command() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it, without a traceback of imports
+if not (_is_command() and _asks_for_help()):
     _register()
 
 

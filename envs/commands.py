@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import inspect
+import io
 import os
 import re
 import signal
@@ -11,7 +12,7 @@ import sys
 from argparse import SUPPRESS, Action, ArgumentError, ArgumentParser, RawDescriptionHelpFormatter
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import MISSING
 from functools import reduce
 from traceback import walk_tb
@@ -358,6 +359,8 @@ def run_process(command: Callable[[], Any]) -> int:
     """
     _repair_streams()
     try:
+        if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:  # while modules were imported
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             return exit_code(command)
         finally:
@@ -373,13 +376,34 @@ def run_process(command: Callable[[], Any]) -> int:
 
 
 def _repair_streams() -> None:
-    """Replace closed streams, and let those of other encodings than UTF-8 take all characters."""
+    """Replace closed streams, and let those that remain take and give all characters."""
     sys.stdin = sys.stdin or open(os.devnull, encoding="utf-8")
     sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")
     sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")
-    streams: list[Any] = [sys.stdout, sys.stderr]
-    for stream in streams:
-        stream.reconfigure(errors="backslashreplace")
+    streams: list[Any] = [sys.stdin, sys.stdout]
+    for stream, errors in zip(streams, ("surrogateescape", "backslashreplace"), strict=True):
+        stream.reconfigure(errors=errors)
+    sys.stderr = _Messages(
+        open(sys.stderr.fileno(), "wb", closefd=False),
+        encoding=sys.stderr.encoding,
+        errors="backslashreplace",
+        line_buffering=True,
+    )
+
+
+class _Messages(io.TextIOWrapper):
+    """Messages and progress, which a full disk or a reader that ends may lose: work goes on."""
+
+    def write(self, text: str) -> int:
+        """Write a text, if that is possible, and return its length."""
+        with suppress(OSError):
+            super().write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Write what is left, if that is possible."""
+        with suppress(OSError):
+            super().flush()
 
 
 def exit_code(command: Callable[..., Any], *arguments: Any) -> int:

@@ -31,8 +31,9 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def vector(n: int) -> gym.vector.SyncVectorEnv:
-    """Return games as CleanRL makes them."""
-    return gym.vector.SyncVectorEnv([lambda: RecordEpisodeStatistics(gym.make(ID))] * n)
+    """Return games as CleanRL makes them, which restart in the step that ends them."""
+    games = [lambda: RecordEpisodeStatistics(gym.make(ID))] * n
+    return gym.vector.SyncVectorEnv(games, autoreset_mode=gym.vector.AutoresetMode.SAME_STEP)
 
 
 def dense(envs: gym.vector.VectorEnv[Any, Any, Any], n_outputs: int) -> nn.Sequential:
@@ -69,12 +70,21 @@ def test_a_replay_buffer_as_in_cleanrl() -> None:
     net = dense(envs, 4)
     spaces = envs.single_observation_space, envs.single_action_space
     buffer = ReplayBuffer(500, *spaces, "cpu", handle_timeout_termination=False)
-    observations, _ = envs.reset(seed=1)
+    observations, infos = envs.reset(seed=1)
+    n_ended = 0
     for _ in range(300):
-        actions = torch.argmax(net(torch.Tensor(observations)), dim=1).numpy()
+        legal = infos["action_mask"]
+        actions = np.where(legal, net(torch.Tensor(observations)).detach(), -np.inf).argmax(axis=1)
         following, rewards, ends, _, infos = envs.step(actions)
-        buffer.add(observations, following.copy(), actions, rewards, ends, [infos])
+        last = following.copy()
+        for i in np.flatnonzero(ends):
+            last[i] = infos["final_obs"][i]
+        n_ended += int(ends.sum())
+        # Each step merges tiles or adds one: the boards differ, and none is the start of a game.
+        assert (last != observations).any(axis=1).all() and legal.any(axis=1).all()
+        buffer.add(observations, last, actions, rewards, ends, [infos])
         observations = following
+    assert n_ended > 0
     data = buffer.sample(32)
     assert data.observations.dtype == torch.float32
     assert net(data.observations).gather(1, data.actions).shape == (32, 1)

@@ -76,9 +76,9 @@ class Agent(ABC):
         """
         given = array = as_array(observation)
         n_cells = self.size[0] * self.size[1]
-        if array.dtype.kind == "f" and array.shape[-1:] == ((MAX_EXPONENT + 1) * n_cells,):
+        if array.shape[-1:] == ((MAX_EXPONENT + 1) * n_cells,):
             array = array.reshape(*array.shape[:-1], MAX_EXPONENT + 1, *self.size)
-        if array.dtype.kind == "f" and array.shape[-3:] == (MAX_EXPONENT + 1, *self.size):
+        if array.shape[-3:] == (MAX_EXPONENT + 1, *self.size) and _are_planes(array):
             array = array.argmax(axis=-3)
         if array.ndim not in (2, 3) or array.shape[-2:] != tuple(self.size):
             raise ValueError(
@@ -86,6 +86,12 @@ class Agent(ABC):
                 f"these in one row or a batch of them, got {described(observation, given)}"
             )
         return self.act(words(array)), state
+
+
+def _are_planes(array: npt.NDArray[Any]) -> bool:
+    """Return True for planes, whose integers have a single 1 in each cell; False for 18 boards."""
+    is_one_hot = ((array == 0) | (array == 1)).all() and (array.sum(axis=-3) == 1).all()
+    return array.dtype.kind == "f" or bool(is_one_hot)
 
 
 def _not_words(shape: tuple[int, ...]) -> str:

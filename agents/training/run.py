@@ -422,8 +422,9 @@ def train(
         learner: the learner; it learns in place.
         n_moves: stop after this many more moves.
         seconds: stop after this time, compilation not counted.
-        save_to: file for the learner's checkpoint. It is also written on Ctrl-C or SIGTERM, before
-            their exception leaves this function.
+        save_to: file for the learner's checkpoint, `.npz` of an N-tuple network or `.safetensors`
+            of a neural one, with the network next to it. It is also written on Ctrl-C or SIGTERM,
+            before their exception leaves this function.
         report: called about twice a second.
         save_every: seconds from one save to the next; the learner is also saved before each
             evaluation. By default it is only saved at the end.
@@ -447,7 +448,7 @@ def train(
     seconds = checked("seconds", seconds, NonNegative | None)
     save_every = checked("save_every", save_every, NonNegative | None)
     if save_to is not None:
-        durable_files.check_writable(save_to)
+        _check_file(save_to, learner)
     training, reports = MoveTraining(learner, save_to), list[Progress]()
 
     def record() -> None:
@@ -462,6 +463,19 @@ def train(
         None if evaluate is None else lambda: evaluate(training.progress()),
     )
     return reports
+
+
+def _check_file(save_to: str | Path, learner: MoveLearner) -> None:
+    """Check that a learner can be saved to a file.
+
+    Raises:
+        ValueError: the file has not the ending of the learner's files.
+        OSError: it cannot be written.
+    """
+    suffix = getattr(learner, "suffix", "")
+    if not str(save_to).endswith(suffix):
+        raise ValueError(f"save_to must end in {suffix} for this learner, got {shown(save_to)}")
+    durable_files.check_writable(save_to)
 
 
 def whole_moves(n_moves: float, least: int = 1, name: str = "n_moves") -> int:

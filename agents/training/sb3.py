@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from afterstate.envs.messages import needs
+from afterstate.envs.messages import needs, shown
 
 try:
     import torch
@@ -80,13 +80,18 @@ def actor_from_sb3(policy: Any, actor: Any) -> Any:
     Args:
         policy: `model.policy`, made with `net_arch=[]`.
         actor: network of the same sizes; its weights are overwritten.
+
+    Raises:
+        ValueError: the policy has layers between its features and its outputs.
     """
     if hasattr(policy, "quantile_net"):
-        source, last = policy.quantile_net, policy.quantile_net.quantile_net[-1]
+        source, (*hidden, last) = policy.quantile_net, policy.quantile_net.quantile_net
     elif hasattr(policy, "q_net"):
-        source, last = policy.q_net, policy.q_net.q_net[-1]
+        source, (*hidden, last) = policy.q_net, policy.q_net.q_net
     else:
-        source, last = policy, policy.action_net
+        source, hidden, last = policy, [*policy.mlp_extractor.policy_net], policy.action_net
+    if hidden:
+        raise ValueError(f"net_arch of the policy must be [], got layers {shown(hidden)}")
     actor.body.load_state_dict(source.features_extractor.body.state_dict())
     n_actions = len(actor.head.bias)
     with torch.no_grad():

@@ -127,7 +127,10 @@ def _table_2048(results: list[dict[str, Any]]) -> str:
         score = f"{each['mean']:,.0f}{half}"
         name, games = each["player"], f"{each['n_games']:,}"
         rows.append([name, games, score, f"{each['max']:,}", *reached, f"{micro:,.1f} µs"])
-    return f"{aligned(head, rows)}\n\n± is half the 95% confidence interval of the mean."
+    note = "± is half the 95% confidence interval of the mean."
+    if any(each["interval"] is None for each in results):
+        note = "One game has no interval: play more with --games."
+    return f"{aligned(head, rows)}\n\n{note}"
 
 
 def _evaluate_daihinmin(name: str, options: Eval, opponents: list[str]) -> dict[str, Any]:

@@ -28,6 +28,9 @@ KEYS = {
 }
 """Action of each key."""
 _ARROWS = {"A": "up", "B": "down", "C": "right", "D": "left"}
+_CTRL_D = ("\x04", "ctrl_d")
+"""The end of the input; its name depends on the version of blessed."""
+
 HELP = "arrows move, ? hint, U undo, N new game, Q quit"
 
 
@@ -64,8 +67,13 @@ class Terminal:
     def key(self) -> str:
         """Return the next key."""
         if self._terminal:
-            pressed = self._terminal.inkey()
-            return (pressed.name or str(pressed)).removeprefix("KEY_").lower()
+            try:
+                pressed = self._terminal.inkey()
+            except UnicodeDecodeError:  # a key of a terminal with another encoding
+                self._terminal._keyboard_decoder.reset()
+                return ""
+            key = (pressed.name or str(pressed)).removeprefix("KEY_").lower()
+            return "q" if key in _CTRL_D else key
         typed = sys.stdin.read(1)
         if typed == "\x1b":  # an arrow is ESC, [ or O, and a letter
             return _ARROWS.get(sys.stdin.read(2)[1:], "escape")

@@ -15,7 +15,7 @@ import numpy as np
 from afterstate.agents.config import MAX_SECONDS
 from afterstate.commands.options import Join, Serve
 from afterstate.commands.players import player_daihinmin
-from afterstate.envs.commands import print_error
+from afterstate.envs.commands import code_of, print_error
 from afterstate.envs.daihinmin.rules import N_PLAYERS
 from afterstate.envs.daihinmin.uecda.client import play_match
 from afterstate.envs.daihinmin.uecda.guarded_player import PlayerError
@@ -48,7 +48,7 @@ def _run(server: Server) -> int:
         raise ValueError(_unknown_host(server.settings.host, error)) from error
     except OSError as error:
         print_error(error)
-        return 1
+        return code_of(error) if error.filename else 1
     except (KeyboardInterrupt, asyncio.CancelledError):
         return 130
     return int(server.n_cut_short > 0)

@@ -8,10 +8,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
+from fastapi.exception_handlers import http_exception_handler
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.staticfiles import StaticFiles
+from starlette.exceptions import HTTPException
 
 from afterstate.envs.messages import shown
 from afterstate.web.answers import Refusal
@@ -53,6 +55,7 @@ def create_app(
     app.state.site = site
     app.add_exception_handler(Refusal, _refuse)
     app.add_exception_handler(RequestValidationError, _explain)
+    app.add_exception_handler(HTTPException, _explain_body)
     for view in VIEWS:
         app.include_router(view.router)
     app.mount("/static", StaticFiles(directory=pages.STATIC), name="static")
@@ -85,6 +88,14 @@ def _error(request: Request, status: int, text: str) -> JSONResponse:
 def _explain(request: Request, error: Any) -> JSONResponse:
     """Return the answer to a request that is not valid: which value is wrong."""
     return _error(request, 422, "; ".join(_problem(each) for each in error.errors()[:5]))
+
+
+async def _explain_body(request: Request, error: Any) -> Response:
+    """Return the answer to a request whose body Python does not read, or FastAPI's to another."""
+    if error.status_code != 400:
+        return await http_exception_handler(request, error)
+    text = "body must be JSON without numbers of thousands of digits and not nested that deep"
+    return _error(request, 400, text)
 
 
 def _problem(error: Any) -> str:

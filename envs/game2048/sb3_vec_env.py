@@ -9,13 +9,16 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from afterstate.envs.game2048.vector_env import Game2048VectorEnv
-from afterstate.envs.messages import needs
+from afterstate.envs.messages import listed, needs, shown
 
 try:
     from stable_baselines3.common.vec_env import VecEnv
     from stable_baselines3.common.vec_env.base_vec_env import VecEnvObs, VecEnvStepReturn
 except ImportError as error:
     raise ImportError(needs("Game2048VecEnv", "stable_baselines3")) from error
+
+_METHODS = ("action_masks", "afterstates", "render", "sample_legal")
+"""The methods of single games."""
 
 EnvIndices = int | Iterable[int] | None  # games; None: all
 
@@ -100,7 +103,15 @@ class Game2048VecEnv(VecEnv):
     def env_method(
         self, method_name: str, *method_args: Any, indices: EnvIndices = None, **method_kwargs: Any
     ) -> list[Any]:
-        """Return the result of a method, such as `action_masks`, for each selected game."""
+        """Return the result of a method that reads, such as `action_masks`, for each selected game.
+
+        Raises:
+            AttributeError: another method, which would change games that are not selected.
+        """
+        if method_name not in _METHODS:
+            raise AttributeError(
+                f"method_name must be one of {listed(_METHODS)}, got {shown(method_name)}"
+            )
         result = getattr(self.env, method_name)(*method_args, **method_kwargs)
         if result is None:
             return [None] * len(self._selected(indices))

@@ -221,6 +221,32 @@ def test_an_interrupt_after_the_end_does_not_change_the_exit_code(tmp_path: Path
     assert subprocess.run([sys.executable, "-c", code], cwd=tmp_path).returncode == 143
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are those of POSIX")
+def test_ctrl_c_ends_the_command_while_modules_are_imported_and_interrupts_it_then(
+    tmp_path: Path,
+) -> None:
+    code = "import signal, sys; sys.argv = [sys.argv[1], 'list'];"
+    code += "signal.signal(signal.SIGINT, signal.default_int_handler);"
+    code += (
+        "from afterstate import __main__ as command; print(repr(signal.getsignal(signal.SIGINT)));"
+    )
+    code += "command._run_words = lambda _: signal.raise_signal(signal.SIGINT);"
+    code += "sys.exit(command.main())"
+    for program, handler in (("afterstate", "SIG_DFL"), ("mine.py", "default_int_handler")):
+        words = [sys.executable, "-c", code, program]
+        result = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+        assert (result.returncode, result.stderr.strip()) == (130, "")
+        assert handler in result.stdout
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a file that is always full")
+def test_messages_that_cannot_be_written_end_no_work() -> None:
+    command = [sys.executable, "-m", "afterstate", "eval", "random", "--games", "2"]
+    with open("/dev/full", "w") as full:
+        result = subprocess.run(command, stdout=subprocess.PIPE, stderr=full, text=True)
+    assert result.returncode == 0 and "mean score" in result.stdout
+
+
 def test_an_interrupted_command_ends_with_130_and_says_how_to_go_on(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,7 +67,9 @@ def test_keys_in_a_terminal_wait_for_a_hint_and_are_not_echoed() -> None:
             if "Q quit" not in out:
                 out += read_until(ours, "Q quit")
             assert time.monotonic() - start < 4
-            os.write(ours, b"w?\x1b[C\x1bOB" + b"aq")
+            os.write(ours, b"\xe9x")  # of another encoding
+            time.sleep(0.3)
+            os.write(ours, b"w?\x1b[C\x1bOB" + b"a\x04")
             out += read_until(ours, None)
             assert process.wait(10) == 0
         finally:

@@ -34,8 +34,9 @@ from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.values import policy_net
 from afterstate.agents.game2048.values.planes import planes
 from afterstate.agents.game2048.values.policy_net import PolicyNetAgent
-from afterstate.agents.training.sb3 import actor_from_sb3
+from afterstate.agents.training.sb3 import ActorFeatures, actor_from_sb3
 from afterstate.envs.game2048 import torch_rules
+from afterstate.envs.game2048.sb3_vec_env import Game2048VecEnv
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -277,6 +278,26 @@ def test_points_have_an_interval_over_cycles() -> None:
     assert result["games"] == 300
     assert result["mean"] > 350
     assert result["interval"] > 0
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_policy_with_further_layers_is_no_actor(algorithm: str) -> None:
+    """Its layers would be left out, though all sizes fit."""
+
+    def actor() -> Any:
+        return policy_net.network("ActorCNN", channels=8, hidden=64)
+
+    kwargs: dict[str, Any] = {
+        "features_extractor_class": ActorFeatures,
+        "features_extractor_kwargs": {"actor": actor, "n_planes": 16},
+        "normalize_images": False,
+    }
+    envs, kind = Game2048VecEnv(2, observation="onehot"), sb3_training.ALGORITHMS[algorithm]
+    model = kind("MlpPolicy", envs, policy_kwargs=kwargs, seed=1)
+    with pytest.raises(ValueError, match=r"net_arch of the policy must be \[\], got layers"):
+        actor_from_sb3(model.policy, actor())
+    model = kind("MlpPolicy", envs, policy_kwargs={**kwargs, "net_arch": []}, seed=1)
+    actor_from_sb3(model.policy, actor())
 
 
 @pytest.mark.slow

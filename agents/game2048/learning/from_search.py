@@ -49,7 +49,8 @@ from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent
 from afterstate.agents.game2048.search.softmax_search import BoardBatch
 from afterstate.agents.game2048.search.softmax_settings import MCSoftmaxSettings
 from afterstate.agents.game2048.search.softmax_tree import Trees
-from afterstate.agents.training.run import Diverged
+from afterstate.agents.training.run import Diverged, whole_moves
+from afterstate.envs.checks import check_seed
 from afterstate.envs.compiling import clock
 from afterstate.envs.game2048 import batch
 from afterstate.envs.game2048.games import (
@@ -87,6 +88,10 @@ class Model(Protocol):
     @property
     def size(self) -> tuple[int, int]:
         """Rows and columns of the boards."""
+
+    @property
+    def suffix(self) -> str:
+        """Ending of its files."""
 
     def estimate(self, boards: Words) -> Floats:
         """Return the values `[n]` of afterstates `uint64[n]`, in points."""
@@ -163,7 +168,7 @@ class SearchValueLearner:
         self._agent = MCSoftmaxAgent(getattr(model, "network", model), self.search)
         n = self.settings.games
         self._games = new_games(n)
-        rng = np.random.default_rng(seed or 0)
+        rng = np.random.default_rng(check_seed(seed) or 0)
         self._games[RNG] = [draw_word(rng) for _ in range(n)]
         batch.start_all(self._games, np.ones(n, np.bool_), START_TILES, *self.size)
         self._afters = np.zeros(n, np.uint64)  # before the boards; 0 for new games
@@ -174,6 +179,11 @@ class SearchValueLearner:
         self._diverged = False
         self._ended: list[npt.NDArray[np.int64]] = []  # not returned yet, `[n, 3]` each
 
+    @property
+    def suffix(self) -> str:
+        """Ending of its files, which are the model's."""
+        return self.model.suffix
+
     def learn(self, n_moves: float) -> Games:
         """Play and learn at least `n_moves` moves, one in each game at a time.
 
@@ -181,9 +191,10 @@ class SearchValueLearner:
             The games that ended.
 
         Raises:
+            ValueError: `n_moves` is not a whole number >= 1.
             Diverged: the values diverged.
         """
-        start, end = clock(), self.n_moves + n_moves
+        start, end = clock(), self.n_moves + whole_moves(n_moves)
         try:
             while self.n_moves < end:
                 self._move()

@@ -31,6 +31,8 @@ class NetModel:
     """
 
     size = (4, 4)
+    suffix = ".safetensors"
+    """Ending of its files."""
 
     def __init__(
         self,
@@ -72,7 +74,7 @@ class NetModel:
         others = {name: torch.from_numpy(array.view(np.int64)) for name, array in arrays.items()}
         metadata = {**metadata, "value_scale": self._scale}
         self._fitter.save(path, others, **metadata)
-        nets.save(self._fitter.played, path.with_name("net.safetensors"), **metadata)
+        nets.save(self._fitter.played, nets.network_file(path), **metadata)
 
     def load(self, path: Path) -> tuple[files.Arrays, dict[str, Any]]:
         """Load a file of `save`."""

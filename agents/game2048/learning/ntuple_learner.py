@@ -99,7 +99,8 @@ class NTupleLearner:
     Args:
         network: the network to train, in place; by default `4x6` for the 4x4 board, all zero.
         settings: settings of learning.
-        seed: seed of the games; the first is what `Game2048-v0` plays from this seed.
+        seed: seed of the games; the first is what `Game2048-v0` plays from this seed. None is a
+            random one.
         threads: number of threads that play in parallel. They share the weights without locks, so
             only a learner with one thread repeats its games from a seed.
         log: play log for `jump`: see `play_logs.read`.
@@ -111,6 +112,9 @@ class NTupleLearner:
         ValueError: not a number of threads in 1..64, carousel shaping without stages, or a pruned
             network.
     """
+
+    suffix = ".npz"
+    """Ending of its files."""
 
     def __init__(
         self,

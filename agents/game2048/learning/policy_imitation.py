@@ -36,6 +36,8 @@ from afterstate.agents.game2048.play import Games
 from afterstate.agents.game2048.values.planes import planes
 from afterstate.agents.training.fitter import new_fitter
 from afterstate.agents.training.fitting_settings import FittingSettings
+from afterstate.agents.training.run import whole_moves
+from afterstate.envs.checks import check_seed
 from afterstate.envs.compiling import clock
 from afterstate.envs.game2048 import torch_rules
 from afterstate.envs.signals import uninterrupted
@@ -72,6 +74,9 @@ class PolicyLearner:
     n_games = 0
     """No games are played."""
 
+    suffix = ".safetensors"
+    """Ending of its files."""
+
     def __init__(
         self,
         network: nn.Module,
@@ -84,7 +89,7 @@ class PolicyLearner:
         play_logs.check_moves(log)
         self.log, self.n_moves, self.seconds = log, 0, 0.0
         self.fitter = new_fitter(network, self._counted_loss, self.settings, planes)
-        self._device, self._seed = nets.device_of(network), int(seed or 0)
+        self._device, self._seed = nets.device_of(network), check_seed(seed) or 0
         self._log_metadata = log_metadata
         # Sums of losses and of accuracies, and number of steps.
         self._sums = torch.zeros(3, dtype=torch.float64, device=self._device)
@@ -101,9 +106,9 @@ class PolicyLearner:
             No games, since none are played.
 
         Raises:
-            ValueError: the log has an illegal move.
+            ValueError: `n_moves` is not a whole number >= 1, or the log has an illegal move.
         """
-        start, end = clock(), self.n_moves + n_moves
+        start, end = clock(), self.n_moves + whole_moves(n_moves)
         try:
             self.fitter.network.train()
             while self.n_moves < end:
@@ -154,7 +159,7 @@ class PolicyLearner:
         return {"loss": round(loss / n_steps, 4), "accuracy": round(accuracy / n_steps, 4)}
 
     def save(self, path: str | Path) -> None:
-        """Write the learner to a file, and the network next to it to `net.safetensors`.
+        """Write the learner to a file, and the network next to it: see `nets.network_file`.
 
         Raises:
             OSError: a file cannot be written.
@@ -169,7 +174,7 @@ class PolicyLearner:
         if self._log_metadata is not None:
             metadata["log_about"] = self._log_metadata
         self.fitter.save(path, {}, **metadata)
-        nets.save(self.network, Path(path).with_name("net.safetensors"), **metadata)
+        nets.save(self.network, nets.network_file(path), **metadata)
 
     def resume(self, path: str | Path) -> None:
         """Continue from a file of `save`.

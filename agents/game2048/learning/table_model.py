@@ -40,6 +40,9 @@ class TableModel:
         rate: step size; by default 1 of TC and 0.1 of TD.
     """
 
+    suffix = ".npz"
+    """Ending of its files."""
+
     def __init__(self, network: Network, rule: str = "tc", rate: float | None = None) -> None:
         if rule not in DEFAULT_RATES:
             raise ValueError(f"rule must be one of {listed(DEFAULT_RATES)}, got {shown(rule)}")
@@ -68,12 +71,13 @@ class TableModel:
 
         Raises:
             OSError: the file cannot be written.
-            ValueError: a value is NaN or inf; the file is not changed.
+            ValueError: a value is NaN, inf or too large; the file is not changed.
         """
         header, own = ntuple_file.pack_network(self.network)
         more = {**own, "sums": self._update.sums, **arrays}
-        if not all(np.isfinite(array).all() for array in more.values()):
-            raise ValueError(f"weights are NaN or inf, so {path} is not changed")
+        ntuple_file.check_weights(self.network.weights)
+        if not all(files.is_finite(array) for array in more.values()):
+            raise ValueError(f"sums are NaN or inf, so {path} is not changed")
         files.write(path, "ntuple", {**header, "search": metadata}, more, level=0)
 
     def load(self, path: Path) -> tuple[files.Arrays, dict[str, Any]]:

@@ -47,6 +47,8 @@ from afterstate.agents.game2048.values.planes import planes
 from afterstate.agents.game2048.values.value_net import evaluate
 from afterstate.agents.training.cuda_graphs import CudaGraphed
 from afterstate.agents.training.fitter import new_fitter
+from afterstate.agents.training.run import whole_moves
+from afterstate.envs.checks import check_seed
 from afterstate.envs.compiling import clock
 from afterstate.envs.game2048 import torch_rules
 from afterstate.envs.game2048.torch_rules import afterstates, draw_bits, exponents, spawn, start
@@ -141,6 +143,9 @@ class ValueLearner:
         ValueError: `jump` without a log.
     """
 
+    suffix = ".safetensors"
+    """Ending of its files."""
+
     def __init__(
         self,
         network: nn.Module,
@@ -157,7 +162,7 @@ class ValueLearner:
         self.n_moves = self.n_games = 0
         self.seconds = 0.0
         self._device = nets.device_of(network)
-        self._seed = int(seed or 0)
+        self._seed = check_seed(seed) or 0
         self._chance = torch.Generator(self._device).manual_seed(self._seed % 2**63)
         self._log = log
         self._rng = np.random.default_rng(self._seed)
@@ -184,8 +189,11 @@ class ValueLearner:
 
         Returns:
             The games that ended and had begun at the start.
+
+        Raises:
+            ValueError: `n_moves` is not a whole number >= 1.
         """
-        start_time, end = clock(), self.n_moves + n_moves
+        start_time, end = clock(), self.n_moves + whole_moves(n_moves)
         try:
             while self.n_moves < end:
                 with uninterrupted():  # a move that is learned from must also be made
@@ -334,7 +342,7 @@ class ValueLearner:
         return round(mean, 4)
 
     def save(self, path: str | Path) -> None:
-        """Write the learner to a file, and the network next to it to `net.safetensors`.
+        """Write the learner to a file, and the network next to it: see `nets.network_file`.
 
         Raises:
             OSError: a file cannot be written.
@@ -355,7 +363,7 @@ class ValueLearner:
             others["history"] = self._history.used(self._games)
         numpy_state = {"drawn": self._rng.bit_generator.state}
         self.fitter.save(path, others, **metadata, **numpy_state)
-        nets.save(self.network, Path(path).with_name("net.safetensors"), **metadata)
+        nets.save(self.network, nets.network_file(path), **metadata)
 
     def resume(self, path: str | Path) -> None:
         """Continue from a file of `save`.

@@ -281,6 +281,8 @@ def fault(error: Exception) -> str:
     text = str(error) or type(error).__name__
     if isinstance(error, KeyError):
         return f"it has no entry {text}"
+    if isinstance(error, (TypeError, AttributeError)):
+        return "a value has another type than the format"
     return text if len(text) <= 200 else f"{text[:200]} ..."
 
 

@@ -171,6 +171,8 @@ def _join(connection: Connection, name: str) -> int:
             "the server hung up before it gave a number: all seats are taken, or it does not "
             f"speak protocol {tables.PROTOCOL}"
         ) from error
+    except ProtocolError as error:
+        raise ProtocolError(f"no server of Daihinmin answers there: {error}") from error
     if number < 0:
         reason = tables.REASONS[RefusalCode(number)]
         raise ConnectionError(f"the server refused the client: {reason}")

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import os
 import socket
 import time
 from collections import Counter
@@ -153,9 +154,8 @@ class Lobby:
         try:
             self._listener = _listener(host, port)
         except (OSError, UnicodeError) as error:
-            reason = getattr(error, "strerror", None) or error
             fix = "choose another --host or --port; --port 0 takes any free port"
-            raise OSError(f"cannot listen on {host}:{port} ({reason}): {fix}") from error
+            raise OSError(f"cannot listen on {host}:{port} ({_reason(error)}): {fix}") from error
         self._open()
         return int(self._listener.getsockname()[1])
 
@@ -337,6 +337,14 @@ class Lobby:
         text = f"refused {address}: it {refused.reason}"
         facts = {"address": address, "reason": code, "why": refused.reason}  # names of the log
         self._journal.visit("refused", text, logging.WARNING, **facts)
+
+
+def _reason(error: Exception) -> str:
+    """Return why a server cannot listen, without what `socket.create_server` adds."""
+    number = getattr(error, "errno", None)
+    if isinstance(error, socket.gaierror) or number is None:
+        return getattr(error, "strerror", None) or str(error)
+    return os.strerror(number)
 
 
 def _listener(host: str, port: int) -> socket.socket:

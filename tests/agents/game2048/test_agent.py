@@ -14,6 +14,7 @@ import pytest
 import afterstate.envs  # noqa: F401
 from afterstate import agents
 from afterstate.agents.game2048.agent import Agent
+from afterstate.agents.game2048.simple import RewardAgent
 from afterstate.agents.game2048.values.ntuple import NTupleAgent, estimate
 from afterstate.envs.game2048.rules import words
 from tests.oracles import game2048 as oracle
@@ -38,7 +39,11 @@ def test_predict_takes_exponents_and_planes_and_batches_of_them(index: int) -> N
     expected = answers(agent, exponents)
     for board, action in zip(exponents, expected, strict=True):
         planes = one_hot(board)
-        for observation in (board, board.astype(np.int64), board.tolist(), planes, planes.ravel()):
+        integers = planes.astype(np.uint8)
+        for observation in (
+            *(board, board.astype(np.int64), board.tolist()),
+            *(planes, planes.ravel(), integers, integers.ravel()),
+        ):
             answer, state = copy.deepcopy(agent).predict(observation)
             assert answer.shape == ()
             assert answer.dtype == np.int8
@@ -46,7 +51,8 @@ def test_predict_takes_exponents_and_planes_and_batches_of_them(index: int) -> N
             assert state is None
     batch = copy.deepcopy(agent).act(words(exponents)).tolist()
     planes = one_hot(exponents)
-    for observations in (exponents, planes, planes.reshape(30, -1), list(exponents)):
+    integers = planes.astype(np.uint8)
+    for observations in (exponents, planes, planes.reshape(30, -1), integers, list(exponents)):
         answer, _ = copy.deepcopy(agent).predict(observations)
         assert answer.shape == (30,)
         assert answer.tolist() == batch
@@ -65,6 +71,13 @@ def test_predict_plays_legally_in_the_environment(index: int) -> None:
             if terminated:
                 break
         env.close()
+
+
+def test_eighteen_boards_are_no_planes() -> None:
+    boards = random_boards(18)
+    boards[:, 0, 0] = 1
+    for observations in (boards, np.ones_like(boards)):
+        assert RewardAgent(seed=1).predict(observations)[0].shape == (18,)
 
 
 def test_predict_returns_its_state() -> None:

@@ -58,6 +58,12 @@ def set_clock(monkeypatch: pytest.MonkeyPatch, learner: NTupleLearner, step: flo
     monkeypatch.setattr(learner, "learn", timed)
 
 
+@pytest.mark.parametrize("name", ["learner", "learner.safetensors", "npz"])
+def test_files_of_another_ending_are_refused(file: Path, name: str) -> None:
+    with pytest.raises(ValueError, match=r"save_to must end in \.npz for this learner, got "):
+        train(new(), n_moves=1, save_to=file.with_name(name))
+
+
 def test_train_without_an_end_is_refused_and_writes_no_file(file: Path) -> None:
     with pytest.raises(ValueError, match="n_moves or seconds"):
         train(new(), save_to=file)
@@ -299,8 +305,9 @@ def test_train_saves_at_intervals(file: Path) -> None:
 
 def test_a_file_that_cannot_be_written_is_refused_before_training(tmp_path: Path) -> None:
     learner = NTupleLearner(network([[0, 1]]), seed=3)
+    (folder := tmp_path / "learner.npz").mkdir()
     with pytest.raises(OSError, match="not a file"):
-        train(learner, n_moves=1_000, save_to=tmp_path)
+        train(learner, n_moves=1_000, save_to=folder)
     assert learner.n_moves == 0
 
 

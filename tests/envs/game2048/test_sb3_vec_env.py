@@ -107,7 +107,10 @@ def test_methods_and_attributes_of_each_game_equal_dummy_vec_env(settings: dict[
             result, expected = (e.env_method(method, indices=indices) for e in (env, other))
             assert_same([tuple(row) for row in result], [tuple(row) for row in expected])
         assert env.env_is_wrapped(Monitor, indices) == other.env_is_wrapped(Monitor, indices)
-        for name in ("size", "illegal", "observation", "start_tiles", "render_mode"):
+        for name in (
+            *("size", "illegal", "observation", "start_tiles", "render_mode"),
+            *("observation_space", "action_space"),
+        ):
             assert env.get_attr(name, indices) == other.get_attr(name, indices)
 
 
@@ -117,6 +120,16 @@ def test_attributes_cannot_be_set() -> None:
         env.set_attr("illegal", "raise")
     assert env.has_attr("action_masks") and not env.has_attr("nothing_of_the_kind")
     assert is_masking_supported(env)
+
+
+@pytest.mark.parametrize("name", ["reset", "step", "get_state", "close"])
+def test_methods_of_all_games_are_refused(name: str) -> None:
+    env = Game2048VecEnv(2)
+    env.reset()
+    before = env.env.boards.tolist()
+    with pytest.raises(AttributeError, match=f"method_name must be one of .*, got '{name}'"):
+        env.env_method(name, indices=[0])
+    assert env.env.boards.tolist() == before
 
 
 def test_monitor_reports_scores_and_lengths() -> None:

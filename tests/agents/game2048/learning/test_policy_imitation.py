@@ -119,9 +119,9 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "learner.safetensors"
 
 
-def seeded() -> PolicyCNN:
+def seeded(seed: int = 1) -> PolicyCNN:
     """Return a network that always has the same weights."""
-    torch.manual_seed(1)
+    torch.manual_seed(seed)
     return PolicyCNN(2)
 
 
@@ -137,7 +137,7 @@ def test_moves_are_read_in_order_and_again_after_the_last(n: int, batch: int) ->
 
 def test_the_number_of_steps_is_the_least_that_has_the_moves() -> None:
     learner = PolicyLearner(Table(), log_of(numbered_boards(20), 0), FittingSettings(batch=4))
-    for n_moves, expected in ((0, 0), (1, 4), (4, 8), (9, 20), (1e1, 32)):
+    for n_moves, expected in ((1, 4), (4, 8), (9, 20), (1e1, 32)):
         games = learner.learn(n_moves)
         assert learner.n_moves == expected
         assert [len(column) for column in games] == [0, 0, 0]
@@ -415,6 +415,40 @@ def test_the_network_that_plays_is_saved_next_to_the_learner(path: Path) -> None
         **{"log": [50, zlib.crc32(2 * learner.log.tobytes())], "learner": asdict(settings)},
     }
     assert set(path.parent.iterdir()) == {path, file}
+
+
+@pytest.mark.usefixtures("small")
+def test_learners_in_a_folder_keep_their_networks(tmp_path: Path) -> None:
+    log, boards = log_of(numbered_boards(50), UP), numbered_boards(50)
+    learners = [PolicyLearner(seeded(n), log, FittingSettings(batch=16)) for n in (1, 2)]
+    for name, learner in zip(("net", "other"), learners, strict=True):
+        train(learner, n_moves=16, save_to=tmp_path / f"{name}.safetensors")
+    for name, learner in zip(("net", "other"), learners, strict=True):
+        PolicyLearner(seeded(), log).resume(tmp_path / f"{name}.safetensors")
+        saved = PolicyNetAgent(tmp_path / f"{name}-net.safetensors").probabilities(boards)
+        np.testing.assert_array_equal(saved, PolicyNetAgent(learner.network).probabilities(boards))
+    with pytest.raises(ValueError, match=r"checkpoint: load the other-net\.safetensors next to it"):
+        load(tmp_path / "other.safetensors")
+
+
+def test_a_file_of_another_kind_is_refused_before_training(tmp_path: Path) -> None:
+    learner = PolicyLearner(Table(), log_of(numbered_boards(4), UP))
+    with pytest.raises(ValueError, match=r"save_to must end in \.safetensors for this learner"):
+        train(learner, n_moves=10, save_to=tmp_path / "net.npz")
+    assert learner.n_moves == 0
+
+
+@pytest.mark.parametrize("wrong", [0, -5, 1.5, math.nan, "3", None])
+def test_numbers_of_moves_are_checked(wrong: Any) -> None:
+    learner = PolicyLearner(Table(), log_of(numbered_boards(4), UP))
+    with pytest.raises(ValueError, match="n_moves must be a whole number >= 1"):
+        learner.learn(wrong)
+
+
+@pytest.mark.parametrize("wrong", [1.5, True, -1, "2"])
+def test_seeds_are_checked(wrong: Any) -> None:
+    with pytest.raises(ValueError, match="seed must be None or an integer >= 0"):
+        PolicyLearner(Table(), log_of(numbered_boards(4), UP), seed=wrong)
 
 
 def test_other_files_and_files_of_other_learners_are_refused(path: Path) -> None:

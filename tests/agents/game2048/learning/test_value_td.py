@@ -132,10 +132,14 @@ def test_each_move_equals_that_of_the_plain_loop(
     assert 0 < naive.n_moves < n_times * own.games  # some games were over
 
 
-def test_no_moves_end_no_games() -> None:
+def test_numbers_of_moves_and_seeds_are_checked() -> None:
     learner = new()
-    assert learner.learn(0).scores.shape == (0,)
+    for wrong in (0, -5, math.nan, "3"):
+        with pytest.raises(ValueError, match="n_moves must be a whole number >= 1"):
+            learner.learn(wrong)  # type: ignore[arg-type]
     assert learner.n_moves == 0
+    with pytest.raises(ValueError, match=r"seed must be None or an integer >= 0, got 1\.5"):
+        ValueLearner(learner.network, seed=1.5)  # type: ignore[arg-type]
 
 
 def games_of(boards: list[int], lengths: list[int]) -> value_td._GameBatch:

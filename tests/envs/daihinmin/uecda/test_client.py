@@ -408,6 +408,14 @@ def test_the_command_reports_a_server_that_hangs_up(
     assert (code, err.startswith("error: the server hung up")) == (1, True)
 
 
+def test_the_command_reports_another_service(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with answering(b"HTTP/1.1 400 Bad Request\r\n") as port:
+        code, _, err = run(["--port", str(port)], monkeypatch, capsys)
+    assert (code, err.startswith("error: no server of Daihinmin answers there")) == (1, True)
+
+
 def test_an_error_of_the_player_is_its_own(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
