@@ -380,15 +380,18 @@ def _repair_streams() -> None:
     sys.stdin = sys.stdin or open(os.devnull, encoding="utf-8")
     sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")
     sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")
-    streams: list[Any] = [sys.stdin, sys.stdout]
-    for stream, errors in zip(streams, ("surrogateescape", "backslashreplace"), strict=True):
-        stream.reconfigure(errors=errors)
-    sys.stderr = _Messages(
-        open(sys.stderr.fileno(), "wb", closefd=False),
-        encoding=sys.stderr.encoding,
-        errors="backslashreplace",
-        line_buffering=True,
-    )
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="surrogateescape")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    own: Any = sys.__stderr__
+    if sys.stderr is own:
+        sys.stderr = _Messages(
+            open(own.fileno(), "wb", closefd=False),
+            encoding=own.encoding,
+            errors="backslashreplace",
+            line_buffering=True,
+        )
 
 
 class _Messages(io.TextIOWrapper):

@@ -55,7 +55,7 @@ from benchmarks.experiments.quasi_greedy import run as quasi_greedy
         (mc_softmax.main, "report --runs x", "--runs is for regrets, temperature, learn, got"),
         (policy_nets.main, "renew --moves 9", "--moves is for log, train, play, report, got"),
         (daihinmin.main, "nope report", "name must be generations, logs or a file NAME.json, got"),
-        (quasi_greedy.main, "nope --smoke", "name must be epsilon, good_plays, restart, search or"),
+        (quasi_greedy.main, "nope report", "name must be epsilon, good_plays, restart, search or"),
         (daihinmin.main, "logs report --hours 1", "--hours is for train, play, got report"),
     ],
 )
