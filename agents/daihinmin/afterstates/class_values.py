@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from afterstate.envs.checks import as_array
+from afterstate.envs.checks import as_array, check_count
 from afterstate.envs.daihinmin.match import CLASS_VALUES, POINTS
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game
 from afterstate.envs.messages import shown
@@ -83,10 +83,9 @@ def class_values(games_left: int, transitions: npt.ArrayLike = TRANSITIONS) -> V
     [4.0, 3.0, 2.0, 1.0, 0.0]
     """
     matrix = _checked(transitions)
-    if games_left < 0:
-        raise ValueError(f"games_left must be >= 0, got {shown(games_left)}")
+    n = check_count("games_left", games_left, least=0)
     values = points = np.array(POINTS)
-    for _ in range(games_left):
+    for _ in range(n):
         values = points + matrix @ (values - values[-1])
     return np.asarray(values - values[-1])
 

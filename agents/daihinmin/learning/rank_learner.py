@@ -163,6 +163,8 @@ class RankLearner:
     ) -> None:
         self.network, self._seed = network, seed
         self.settings = own = given_or_default(settings, RankSettings)
+        if own.symmetries and network.encode == "history":
+            raise ValueError("symmetries must be false for networks that use the history, got true")
         self.fitter = Fitter(
             network, cross_entropy, own.optimizer, own.momentum, own.average, own.bf16
         )
@@ -224,7 +226,7 @@ class RankLearner:
 
     def _exchange_suits(self, samples: Samples) -> Samples:
         """Return a batch with suits permuted, if the settings ask for it."""
-        if not self.settings.symmetries or self.network.encode == "history":
+        if not self.settings.symmetries:
             return samples
         rng = np.random.default_rng([self._seed, self.iterations, 1])
         symmetries = rng.integers(N_SYMMETRIES, size=len(samples.places))

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -204,6 +203,8 @@ def play_alone(file: str, n_games: int, seed: int) -> Log:
 
 _MAY_CHANGE = {"pool", "start"}
 """Settings that may change when a run is resumed."""
+_NUMBER = "[0-9]" * 5
+"""Pattern of a generation in the names of files."""
 
 
 def _description(net: torch.nn.Module) -> str:
@@ -299,17 +300,30 @@ class RankTraining:
         path = self.out / "net.safetensors"
         metadata = nets.metadata(path)
         nets.check_described(path, metadata, self.learner.network)
-        values: list[Any] = [metadata.get(name) for name in ("generation", "iterations", "seconds")]
-        is_of_run = [type(value) for value in values] == [int, int, float]
-        if not is_of_run or not 0 <= values[0] < 100_000 or not 0 <= values[1] < 1 << 62:
+        names = ("generation", "iterations", "seconds", "games_from")
+        values: list[Any] = [metadata.get(name) for name in names]
+        is_of_run = [type(value) for value in values] == [int, int, float, int]
+        if (
+            not is_of_run
+            or not 0 <= values[0] < 100_000
+            or not 0 <= values[1] < 1 << 62
+            or not 1 <= values[3] <= values[0] + 1
+        ):
             raise ValueError(f"{path} lacks the generation: it is not of a run")
-        self.generation, iterations, self.seconds = values
+        self.generation, iterations, self.seconds, first = values
         self._resume_learner(rank_net.load(path), iterations)
-        for generation in range(self.generation):
-            if (games := self._games(generation + 1)).exists():
-                self.window.append(self._samples(load_log(games)))
-        if (games := self._games(self.generation + 1)).exists():
-            self._next_games = load_log(games)
+        self._resume_games(first)
+
+    def _resume_games(self, first: int) -> None:
+        """Load the games that are learned from, and those of the next generation.
+
+        Args:
+            first: the generation that they begin with.
+        """
+        for generation in range(first, self.generation + 1):
+            self.window.append(self._samples(load_log(self._games(generation))))
+        with contextlib.suppress(FileNotFoundError, ValueError):  # else they are played again
+            self._next_games = load_log(self._games(self.generation + 1))
 
     def _resume_learner(self, played: torch.nn.Module, iterations: int) -> None:
         """Restore the learner of the last complete generation."""
@@ -396,7 +410,7 @@ class RankTraining:
         """Save a new network, and delete files of a run that was never saved."""
         if self.generation > 0 or (self.out / "net.safetensors").exists():
             return
-        for path in (self.out / "games").glob("*.npz"):
+        for path in (self.out / "games").glob(f"{_NUMBER}.npz"):
             path.unlink()
         self.save()
 
@@ -414,13 +428,25 @@ class RankTraining:
             "seconds": round(self.seconds, 1),
             "points": self.run.points,
             "exchange": "net" if self.run.learned_gifts else "hand",
+            "games_from": self._first_games,
         }
         tag = {"generation": str(self.generation)}
         nets.write(self._next, self.learner.tensors(), **tag)
         nets.save(self.learner.played, self.pool()[-1], **metadata)
         nets.save(self.learner.played, self.out / "net.safetensors", **metadata)
         durable_files.rename(self._next, self.out / "learner.safetensors")
-        for path in set((self.out / "pool").glob("*.safetensors")) - set(self.pool()):
+        self._delete_unused()
+
+    @property
+    def _first_games(self) -> int:
+        """The first generation whose games are learned from."""
+        return self.generation + 1 - len(self.window)
+
+    def _delete_unused(self) -> None:
+        """Delete networks that play no more, and games that are no longer learned from."""
+        networks = set((self.out / "pool").glob(f"{_NUMBER}.safetensors")) - set(self.pool())
+        games = (self.out / "games").glob(f"{_NUMBER}.npz")
+        for path in [*networks, *(each for each in games if int(each.stem) < self._first_games)]:
             path.unlink()
 
     def _play(self, generation: int) -> dict[str, Any]:
@@ -450,13 +476,11 @@ class RankTraining:
         return samples if self.learner.network.encode == "history" else without_games(samples)
 
     def _slide(self, new: Samples) -> None:
-        """Add samples to the window and delete the oldest ones."""
+        """Add samples to the window and drop the oldest ones."""
         self.folder.check()
         self.window.append(new)
         while sum(len(each.moments.games) for each in self.window[1:]) >= self.run.window:
             del self.window[0]
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(self._games(self.generation + 1 - len(self.window)))
 
 
 def _bar(total: int, unit: str) -> Any:

@@ -9,7 +9,6 @@ A finished game is kept as a record of `rules.GAME`, which holds every move: see
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -18,7 +17,7 @@ import numpy.typing as npt
 from numba import boolean, float64, int64, njit, types, void
 from torch import nn
 
-from afterstate.agents.config import LEAST_TEMPERATURE
+from afterstate.agents.config import LEAST_TEMPERATURE, NonNegative, Share, checked
 from afterstate.agents.daihinmin.afterstates.chains import (
     AFTERSTATE,
     MAX_POSITIONS,
@@ -47,6 +46,7 @@ from afterstate.agents.daihinmin.values.softmax_policy import (
     policy_gift,
     policy_play,
 )
+from afterstate.envs.checks import check_count
 from afterstate.envs.daihinmin.cards import weakest
 from afterstate.envs.daihinmin.match import POINTS, new_match, next_game
 from afterstate.envs.daihinmin.plays import N_PLAYS, PASS, Numbers
@@ -335,15 +335,14 @@ def _check(
     """Raise ValueError for wrong arguments of `play_games`."""
     given = list(players) if isinstance(players, Sequence) else []
     known = [isinstance(player, nn.Module) or player in RULE_PLAYERS for player in given]
-    if known != [True] * N_PLAYERS or min(n_games, n_matches) < 1:
+    if known != [True] * N_PLAYERS:
         raise ValueError(
-            f"players must be five networks or names of {RULE_PLAYERS}, n_games and n_matches "
-            f">= 1, got {shown(players)}, {shown(n_games)} and {shown(n_matches)}"
+            f"players must be five networks or names of {RULE_PLAYERS}, got {shown(players)}"
         )
-    if not 0 <= epsilon <= 1:
-        raise ValueError(f"epsilon must be in 0..1, got {shown(epsilon)}")
-    if not 0 <= temperature < math.inf:
-        raise ValueError(f"temperature must be >= 0, got {shown(temperature)}")
+    check_count("n_games", n_games)
+    check_count("n_matches", n_matches)
+    checked("epsilon", epsilon, Share)
+    checked("temperature", temperature, NonNegative)
     if np.shape(points) != (N_PLAYERS,) or not np.isfinite(points).all():
         raise ValueError(f"points must be five numbers, got {shown(points)}")
 

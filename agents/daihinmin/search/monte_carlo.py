@@ -25,6 +25,7 @@ import numpy.typing as npt
 from numba import boolean, float64, int64, njit, types, uint64
 
 from afterstate.agents.config import (
+    LEAST_TEMPERATURE,
     Count,
     NonNegative,
     Positive,
@@ -468,6 +469,7 @@ class MonteCarloAgent(CheckedPlayer):
 def _parameters(settings: MonteCarloSettings, has_prior: bool) -> Parameters:
     """Return the settings as the kernels read them; without a prior it has no virtual visits."""
     values = Parameters(*(float(getattr(settings, name)) for name in Parameters._fields))
+    values = values._replace(temperature=max(values.temperature, LEAST_TEMPERATURE))
     return values if has_prior else values._replace(prior_visits=0.0)
 
 

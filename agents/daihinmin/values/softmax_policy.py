@@ -171,8 +171,12 @@ def save(policy: Policy, path: str | Path, **header: Any) -> None:
 
     Raises:
         OSError: the file cannot be written.
+        ValueError: weights are NaN, infinite, or too large for the file.
     """
-    weights = np.asarray(policy.weights, np.float32)
+    with np.errstate(over="ignore"):
+        weights = np.asarray(policy.weights, np.float32)
+    if not files.is_finite(weights):
+        raise ValueError(f"weights are NaN, infinite or too large, so {path} is not changed")
     files.write(path, KIND, header, {"weights": weights}, level=9)
 
 
@@ -203,6 +207,8 @@ def find_policy(policy: Policy | str | Path | None) -> Policy:
         return load(PRETRAINED if policy is None else policy)
     if not isinstance(policy, Policy) or np.shape(policy.weights) != (N_CONTEXTS, N_FEATURES):
         raise ValueError(f"policy must be a Policy or a file of one, got {shown(policy)}")
+    if not files.is_finite(np.asarray(policy.weights)):
+        raise ValueError("policy must have finite weights, got NaN or infinite ones")
     return Policy(np.ascontiguousarray(policy.weights, np.float64))
 
 

@@ -331,7 +331,6 @@ def test_omitted_settings_equal_the_defaults(tmp_path: Path) -> None:
         ("learner.safetensors", "learner.safetensors is missing or damaged, or not of gener"),
         ("settings.json", "settings.json"),
         ("games/00001.npz", "00001.npz is not a file of afterstate"),
-        ("games/00002.npz", "00002.npz is not a file of afterstate"),
     ],
 )
 def test_a_damaged_file_of_a_run_is_named(
@@ -340,6 +339,35 @@ def test_a_damaged_file_of_a_run_is_named(
     out = run(tmp_path, 1)
     (out / name).write_bytes(b"\x10\0\0\0\0\0\0\0junk")
     assert match in rejected(capsys, tmp_path, "--resume")
+
+
+def test_missing_games_that_are_learned_from_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = run(tmp_path, 2)
+    (out / "games" / "00001.npz").unlink()
+    assert "00001.npz" in rejected(capsys, tmp_path, "--resume")
+
+
+def test_damaged_games_of_the_next_generation_are_played_again(tmp_path: Path) -> None:
+    whole = run(tmp_path / "whole", 2)
+    out = run(tmp_path, 1)
+    (out / "games" / "00002.npz").write_bytes((out / "games" / "00001.npz").read_bytes()[:1_000])
+    run(tmp_path, 2, "--resume")
+    networks = (safetensors.torch.load_file(each / "net.safetensors") for each in (out, whole))
+    first, second = networks
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_files_of_the_user_are_kept(tmp_path: Path) -> None:
+    names = ("games/mine.npz", "games/1.npz", "pool/best.safetensors", "pool/000001.safetensors")
+    for name in names:
+        file = tmp_path / "run" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"mine")
+    out = run(tmp_path, 2)
+    assert [(out / name).read_bytes() for name in names] == [b"mine"] * 4
 
 
 def test_a_run_whose_disk_was_full_at_once_is_started_again(

@@ -276,18 +276,17 @@ def test_at_temperature_0_the_policy_plays_its_best_option() -> None:
         ({"points": (1, 2, 3)}, "points"),
         ({"points": (1, 2, 3, 4, float("inf"))}, "points"),
         ({"points": "game"}, "points"),
-        ({"n_matches": 0}, "n_matches"),
+        ({"n_matches": 0}, "n_matches must be an integer in 1"),
+        *(({"n_games": n}, "n_games must be an integer in 1") for n in (0, 2.5, None)),
+        ({"temperature": "hot"}, "temperature must be"),
     ],
 )
 def test_wrong_settings_are_rejected(settings: dict[str, Any], match: str) -> None:
     with pytest.raises(ValueError, match=match):
-        play_games(["sample"] * 5, 1, **settings)
+        play_games(["sample"] * 5, **{"n_games": 1, **settings})
 
 
-@pytest.mark.parametrize(
-    ("players", "n_games"),
-    [(["sample"] * 4, 1), (["sample"] * 4 + ["nobody"], 1), (["sample"] * 5, 0), (5, 1)],
-)
-def test_wrong_players_or_no_games_are_rejected(players: Any, n_games: int) -> None:
-    with pytest.raises(ValueError, match="players"):
-        play_games(players, n_games)
+@pytest.mark.parametrize("players", [["sample"] * 4, ["sample"] * 4 + ["nobody"], 5])
+def test_wrong_players_are_rejected(players: Any) -> None:
+    with pytest.raises(ValueError, match="players must be five networks or names"):
+        play_games(players, 1)

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from afterstate.agents import files
 from afterstate.agents.daihinmin.play import play_match
 from afterstate.agents.daihinmin.rule_based.players import SampleAgent
 from afterstate.agents.daihinmin.values import features as f
 from afterstate.agents.daihinmin.values.features import N_CONTEXTS, N_FEATURES
 from afterstate.agents.daihinmin.values.softmax_policy import (
+    KIND,
     Policy,
     PolicyAgent,
     find_policy,
@@ -319,12 +321,25 @@ def test_choices_are_legal_under_all_rules(variant: Rules) -> None:
                 rules.play(match, play)
 
 
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, 1e300])
+def test_weights_that_a_file_may_not_have_are_refused(wrong: float, tmp_path: Any) -> None:
+    weights = np.zeros((N_CONTEXTS, N_FEATURES))
+    weights[-1, -1] = wrong
+    with pytest.raises(ValueError, match="weights are NaN, infinite or too large"):
+        save(Policy(weights), tmp_path / "a.npz")
+    assert not (tmp_path / "a.npz").exists()
+    if not np.isfinite(wrong):
+        with pytest.raises(ValueError, match="policy must have finite weights"):
+            PolicyAgent(Policy(weights))
+
+
 def test_wrong_policies_and_settings_are_refused(tmp_path: Any) -> None:
     with pytest.raises(ValueError, match="temperature"):
         PolicyAgent(temperature=-1)
     with pytest.raises(ValueError, match="policy"):
         PolicyAgent(policy=Policy(np.zeros(3)))
-    save(Policy(np.full((N_CONTEXTS, N_FEATURES), np.nan)), tmp_path / "nan.npz")
+    weights = np.full((N_CONTEXTS, N_FEATURES), np.nan, np.float32)
+    files.write(tmp_path / "nan.npz", KIND, {}, {"weights": weights})
     with pytest.raises(ValueError, match="NaN"):
         load(tmp_path / "nan.npz")
     save(Policy(np.zeros((2, 3))), tmp_path / "other.npz")
