@@ -209,9 +209,19 @@ def sync_folder(path: Path) -> None:
 def remove_unfinished(paths: Iterable[Path]) -> None:
     """Remove those of the files that are temporary ones of processes that no longer run."""
     for path in list(paths):
-        match = re.fullmatch(r".+\.(\d{1,9})(?:\.[0-9a-f]{8})?\.part", path.name)
-        if match and not _runs(int(match[1])):
+        process = process_of(path.name)
+        if process is not None and not _runs(process):
             path.unlink(missing_ok=True)
+
+
+def process_of(name: str) -> int | None:
+    """Return the number of the process that has made a temporary file; None for other files.
+
+    >>> process_of("net.npz.123.45678901.part"), process_of("notes.part")
+    (123, None)
+    """
+    match = re.fullmatch(r".+?\.(\d{1,9})(?:\.[0-9a-f]{8})?\.part", name)
+    return int(match[1]) if match else None
 
 
 def _runs(process: int) -> bool:

@@ -90,11 +90,12 @@ def test_writers_of_one_file_at_the_same_time_leave_a_whole_one(tmp_path: Path) 
 @pytest.mark.skipif(os.name == "nt", reason="processes cannot be asked for")
 def test_unfinished_files_of_running_processes_stay(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        theirs = tmp_path / f"net.npz.{process.pid}.part"
-        for path in (theirs, tmp_path / f"net.npz.{os.getpid()}.part"):
+        ends = (".part", ".0123abcd.part", ".99999999.part")
+        theirs = [tmp_path / f"net.npz.{process.pid}{end}" for end in ends]
+        for path in (*theirs, tmp_path / f"net.npz.{os.getpid()}.part"):
             path.touch()
         durable_files.remove_unfinished(tmp_path.iterdir())
-        assert list(tmp_path.iterdir()) == [theirs]
+        assert sorted(tmp_path.iterdir()) == sorted(theirs)
         process.communicate(b"\n")
     durable_files.remove_unfinished(tmp_path.iterdir())
     assert not list(tmp_path.iterdir())

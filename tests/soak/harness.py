@@ -22,6 +22,7 @@ from pathlib import Path
 from signal import SIGINT, SIGKILL, SIGTERM, Signals
 from typing import Any, NamedTuple
 
+from afterstate.envs import durable_files
 from tests.soak.growth import Usage, excess, growth, usage
 
 ENDS = [SIGKILL] * 6 + [SIGTERM] * 2 + [SIGINT] * 2
@@ -271,9 +272,8 @@ class Soak:
         self.checks["temporary files"] += 1
         files = (name for _, _, names in os.walk(job.folder) for name in names)
         left = sorted(name for name in files if name.endswith(".part"))
-        most = {str(pid): job.n_temporary for pid in pids}
-        times = Counter(name.split(".")[-2] for name in left)
-        is_right = all(n <= most.get(pid, 0) for pid, n in times.items())
+        times = Counter(map(durable_files.process_of, left))
+        is_right = all(pid in pids and n <= job.n_temporary for pid, n in times.items())
         assert is_right, f"left temporary files: {', '.join(left)}"
 
     def _check_growth(self, life: Life) -> None:

@@ -38,7 +38,7 @@ for number in (signal.SIGTERM, signal.SIGINT):
     signal.signal(number, signal.SIG_IGN if fault == "deaf" else lambda *_: sys.exit(code))
 if fault in ("litter", "hoard"):
     for i in range(2 if fault == "litter" else 1):
-        open(f"{folder}/{i}.{os.getpid()}.part", "w").close()
+        open(f"{folder}/{i}.{os.getpid()}.0123abcd.part", "w").close()
 if fault != "idle":
     print("works", flush=True)
 file = open(f"{folder}/bytes", "wb" if fault == "lose" else "ab", buffering=0)
@@ -120,8 +120,8 @@ def test_a_program_without_faults_lives_often(tmp_path: Path) -> None:
         ("deaf", "did not end within 0.5 seconds of SIG(TERM|INT)", {"stop": 0.5}),
         ("idle", "has not begun to work in 0.5 seconds", {"start": 0.5}),
         ("lose", r"had \d+ bytes and now has \d+", {}),
-        ("litter", r"left temporary files: 0\.\d+\.part, 1\.\d+\.part", {}),
-        ("hoard", r"left temporary files: 0\.\d+\.part", {}),
+        ("litter", r"left temporary files: 0\.\d+\.\w+\.part, 1\.\d+\.\w+\.part", {}),
+        ("hoard", r"left temporary files: 0\.\d+\.\w+\.part", {}),
         ("memory", "grew in .* memory by", {}),
         ("files", "grew in .* files by", {}),
         ("threads", "grew in .* threads by", {}),
