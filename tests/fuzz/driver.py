@@ -95,7 +95,8 @@ def _work(
 ) -> None:
     """Read mutated files from the input `first` on.
 
-    It reports the paths of the files by target, then the name and the fault of each input.
+    It reports the paths of the files by target, then the name and the fault of each input, with the
+    input if it has one.
     """
     signal.signal(signal.SIGALRM, _raise_too_long)
     logging.disable(logging.WARNING)  # readers report what they leave out
@@ -106,9 +107,11 @@ def _work(
     for number in count(first):
         target = targets[number % len(targets)]
         path = _path(folder, target)
-        path.write_bytes(_input(target, samples[target.name], seed, number))
+        data = mutated(target, samples[target.name], seed, number)
+        path.write_bytes(data)
         # A second reading decides: the first may have waited for kernels that were compiled.
-        report.send((target.name, check(target, path) and check(target, path)))
+        error = check(target, path) and check(target, path)
+        report.send((target.name, error, data if error else b""))
 
 
 def _path(folder: Path, target: Target) -> Path:
@@ -129,7 +132,7 @@ def _samples(target: Target, folder: Path) -> Sequence[bytes]:
     return samples
 
 
-def _input(target: Target, samples: Sequence[bytes], seed: int, number: int) -> bytes:
+def mutated(target: Target, samples: Sequence[bytes], seed: int, number: int) -> bytes:
     """Return an input, which depends on nothing else."""
     rng = random.Random(f"{seed} {number} {target.name}")
     sample = rng.choice(samples)
@@ -170,9 +173,9 @@ def run(
         first = sum(result.tried.values())
         with _Process((module, names, seed, first, folder)) as process:
             for number in count(first):
-                name, error = process.next(names[number % len(names)])
-                kept = folder / "failing" / f"{name}-{seed}-{number}"
-                fault = _keep(kept, process.paths[name], name, error) if error else None
+                name, error, data = process.next(names[number % len(names)])
+                kept = folder / "failing" / f"{name}-{seed}-{number}" / process.paths[name].name
+                fault = _keep(kept, data, name, error) if error else None
                 result.tried[name] += 1
                 result.faults.extend([fault] if fault else [])
                 progress(name, fault)
@@ -187,12 +190,12 @@ def _is_done(result: Run, start: float, n_inputs: int | None, seconds: float | N
     return enough or (seconds is not None and time.monotonic() - start >= seconds)
 
 
-def _keep(kept: Path, path: Path, name: str, error: str) -> Fault:
-    """Keep the input of a fault in a folder, with the error next to it."""
-    kept.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(path, kept / path.name)
-    (kept / "error.txt").write_text(error)
-    return Fault(name, error, kept / path.name)
+def _keep(kept: Path, data: bytes, name: str, error: str) -> Fault:
+    """Keep the input of a fault in a file, with the error next to it."""
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.write_bytes(data)
+    kept.with_name("error.txt").write_text(error)
+    return Fault(name, error, kept)
 
 
 class _Process:
@@ -218,14 +221,19 @@ class _Process:
         self.is_dead = False
         self.paths: dict[str, Path] = {}
 
-    def next(self, name: str) -> tuple[str, str]:
-        """Return the target and the fault of the next input; `name` is the expected target."""
+    def next(self, name: str) -> tuple[str, str, bytes]:
+        """Return the target and the fault of the next input, and the input if it has a fault.
+
+        The process goes on with other inputs meanwhile, unless it is dead; `name` is the expected
+        target.
+        """
         try:
-            return name, self._receive(DEAF)[1]
+            return (name, *self._receive(DEAF)[1:])
         except (EOFError, TimeoutError) as error:
             self.is_dead = True
             self._process.join(1)
-            return name, f"{error!r}: the process ended with {self._process.exitcode}"
+            text = f"{error!r}: the process ended with {self._process.exitcode}"
+            return name, text, self.paths[name].read_bytes()
 
     def _receive(self, seconds: float) -> Any:
         """Return what the process reports next."""

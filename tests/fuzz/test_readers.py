@@ -13,6 +13,7 @@ for extra in ("torch", "safetensors", "joblib", "matplotlib"):
     pytest.importorskip(extra)
 
 from tests.fuzz import driver  # noqa: E402 - after the skips
+from tests.fuzz.broken import TARGETS  # noqa: E402
 from tests.fuzz.driver import Run, run  # noqa: E402
 
 INPUTS = 50
@@ -59,8 +60,9 @@ def test_faults_are_found_and_their_inputs_kept(
     result = run([name], tmp_path, seed=1, n_inputs=n, module="tests.fuzz.broken")
     assert result.tried == {name: n}
     assert len(result.faults) == (n if error else 0)
-    for fault in result.faults:
+    for number, fault in enumerate(result.faults):
         assert fault.target == name
         assert error in fault.error
-        assert fault.file.read_bytes() != b"sample"
+        failing = driver.mutated(TARGETS[name], [b"sample"], 1, number)
+        assert fault.file.read_bytes() == failing != b"sample"
         assert fault.file.with_name("error.txt").read_text() == fault.error
