@@ -36,28 +36,32 @@ class FolderLock:
     Args:
         path: the folder.
         message: message of the error if another process has it.
+        name: its file that is locked, which others lock by the same name.
+        seconds: time for which another process is waited for.
 
     Raises:
         OSError: the folder cannot be made.
         ValueError: another process has it.
     """
 
-    def __init__(self, path: Path, message: str | None = None) -> None:
+    def __init__(
+        self, path: Path, message: str | None = None, name: str = LOCK_FILE, seconds: float = 0.0
+    ) -> None:
         from filelock import FileLock, Timeout
 
         durable_files.make_folder(path)
-        self._path = path
-        self._held = FileLock(path / LOCK_FILE, is_singleton=True)  # one process may lock it twice
-        if self._held.is_locked and not _is_same(path, _FILES.get(self._held)):
+        self._path = path / name
+        self._held = FileLock(self._path, is_singleton=True)  # one process may lock it twice
+        if self._held.is_locked and not _is_same(self._path, _FILES.get(self._held)):
             self._held.release(force=True)  # of a folder that was removed
         is_new = not self._held.is_locked
         try:
-            self._held.acquire(timeout=0)
+            self._held.acquire(timeout=seconds)
         except Timeout as error:
             default = f"another process writes to {path}: stop it, or choose another folder"
             raise ValueError(message or default) from error
         if is_new:
-            _FILES[self._held] = os.stat(path / LOCK_FILE)
+            _FILES[self._held] = os.stat(self._path)
         self._file: os.stat_result | None = _FILES[self._held]
 
     def __enter__(self) -> FolderLock:
@@ -69,8 +73,9 @@ class FolderLock:
     def check(self) -> None:
         """Raise OSError if the folder is no longer the one that is locked, or has lost its lock."""
         if not self._is_held or not _is_same(self._path, self._file):
-            message = "the folder or its file `lock` was removed or replaced during the run"
-            raise OSError(errno.EIO, message, str(self._path))
+            name = self._path.name
+            message = f"the folder or its file `{name}` was removed or replaced during the run"
+            raise OSError(errno.EIO, message, str(self._path.parent))
 
     def release(self) -> None:
         """Let other processes lock the folder, unless it is another one than was locked."""
@@ -89,8 +94,8 @@ _FILES: WeakKeyDictionary[Any, os.stat_result] = WeakKeyDictionary()
 
 
 def _is_same(path: Path, file: os.stat_result | None) -> bool:
-    """Return True if the lock of a folder is still that file."""
-    return file is not None and durable_files.is_at(path / LOCK_FILE, file)
+    """Return True if the lock at a path is still that file."""
+    return file is not None and durable_files.is_at(path, file)
 
 
 class RunFolder:

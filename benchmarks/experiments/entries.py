@@ -20,14 +20,13 @@ from tqdm import tqdm
 
 from afterstate.agents.game2048.play import Games, play
 from afterstate.agents.training.evaluation import EVALUATION_SEED, half_interval, summary
-from afterstate.agents.training.folder import FolderLock
 from afterstate.agents.training.workers import Workers
 from afterstate.envs import json_files
 from afterstate.envs.checks import as_int
 from afterstate.envs.json_files import Row
 from afterstate.envs.messages import shown
 from afterstate.leaderboard.machine import machine
-from benchmarks.experiments.harness import Estimate, processors, run_calls
+from benchmarks.experiments.harness import Estimate, processors, rows_lock, run_calls
 
 
 def entry_id(entry: Row) -> str:
@@ -109,9 +108,9 @@ def fill(
 
     Raises:
         OSError: the file cannot be written.
-        ValueError: another process writes to its folder.
+        ValueError: another process writes to it.
     """
-    with FolderLock(path.parent):
+    with rows_lock(path):
         calls = [partial(measure, entry) for entry in _missing(path, entries)]
         for row in run_calls(calls, workers, hours, "players"):
             _append(path, row)
@@ -186,10 +185,10 @@ def play_entries(
 
     Raises:
         OSError: a file cannot be written.
-        ValueError: another process writes to their folder, the file of parts has something else,
+        ValueError: another process writes to the file of rows, that of parts has something else,
             or an entry has a wrong number of games.
     """
-    with FolderLock(path.parent):
+    with rows_lock(path):
         every, waiting = list(entries), path.with_suffix(".parts.jsonl")
         ended = _write_complete(path, waiting, every, tiles)
         calls = [

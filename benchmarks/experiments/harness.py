@@ -258,6 +258,25 @@ def train(learner: str, settings: Row, folder: Path, **options: Any) -> None:
         raise KeyboardInterrupt(message) from None
 
 
+def rows_lock(path: Path, seconds: float = 0.0) -> FolderLock:
+    """Return the lock of a file of rows, for a block in which no other process writes to it.
+
+    Args:
+        path: the file of rows; another one of its folder may be written meanwhile.
+        seconds: time for which another process is waited for.
+
+    Raises:
+        OSError: the folder cannot be made.
+        ValueError: another process writes to the file.
+    """
+    message = f"another process writes to {path}: stop it, or choose another folder"
+    return FolderLock(path.parent, message, f"{path.name}.lock", seconds)
+
+
+WAIT = 60.0
+"""Seconds for which a process waits before it replaces rows, which take others less to write."""
+
+
 def last_row(folder: Path) -> Row:
     """Return the last row of a run of learning, empty if there is none."""
     row: Row = (json_files.rows(folder / "rows.jsonl") or [{}])[-1]
@@ -277,9 +296,9 @@ def copy_rows(path: Path, key: Row, folder: Path, *names: str) -> None:
 
     Raises:
         OSError: the file cannot be written.
-        ValueError: another process writes to its folder.
+        ValueError: another process goes on writing to it.
     """
-    with FolderLock(path.parent):
+    with rows_lock(path, WAIT):
         new = [{**key, **row} for name in names for row in json_files.rows(folder / name)]
         before = json_files.rows(path)
         own = [i for i, row in enumerate(before) if key.items() <= row.items()]

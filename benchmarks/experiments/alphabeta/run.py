@@ -27,7 +27,6 @@ import gymnasium as gym
 
 from afterstate import agents
 from afterstate.agents.config import read, settings
-from afterstate.agents.training.folder import FolderLock
 from afterstate.envs import json_files
 from afterstate.envs.commands import parse, run_process
 from afterstate.envs.json_files import Row
@@ -40,6 +39,7 @@ from benchmarks.experiments.harness import (
     ExperimentArgs,
     ExperimentFolder,
     check_options,
+    rows_lock,
     run_calls,
 )
 
@@ -94,7 +94,7 @@ def reach(args: Args) -> None:
     if args.backend == "local" and args.jobs > cores:
         raise ValueError(f"jobs must be <= {cores}, the processors here, got {args.jobs}")
     folder, path = args.folder, args.out / report.REACHED
-    with FolderLock(args.out):
+    with rows_lock(path):
         done = {row["seed"] for row in report.reached_rows(folder)}
         plan = folder.experiment.reach
         calls = [partial(reach_tile, plan, seed) for seed in plan.seeds if seed not in done]

@@ -46,7 +46,6 @@ from afterstate.agents.daihinmin.values import rank_net
 from afterstate.agents.daihinmin.values.rank_net import RankAgent
 from afterstate.agents.progress import progress_bar
 from afterstate.agents.training import learners
-from afterstate.agents.training.folder import FolderLock
 from afterstate.agents.training.workers import ALONE, Call, Workers
 from afterstate.envs import durable_files, json_files
 from afterstate.envs.commands import parse, run_process
@@ -62,6 +61,7 @@ from benchmarks.experiments.harness import (
     check_options,
     most,
     record_settings,
+    rows_lock,
     run_calls,
     selected,
 )
@@ -338,9 +338,9 @@ def play(
         hours: time after which no more draws are begun; None: no limit.
 
     Raises:
-        ValueError: the rows are of other players, or another process writes to their folder.
+        ValueError: the rows are of other players, or another process writes to them.
     """
-    with FolderLock(path.parent):
+    with rows_lock(path):
         before, among = complete_draws(json_files.rows(path)), fingerprint(players)
         if any((row.get("among"), row["sets"]) != (among, experiment.sets) for row in before):
             raise ValueError(

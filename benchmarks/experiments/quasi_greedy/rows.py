@@ -8,11 +8,10 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from afterstate.agents.training.folder import FolderLock
 from afterstate.envs import json_files
 from afterstate.envs.json_files import Row
 from benchmarks.experiments.entries import score
-from benchmarks.experiments.harness import Estimate, over_runs
+from benchmarks.experiments.harness import WAIT, Estimate, over_runs, rows_lock
 from benchmarks.experiments.quasi_greedy.playing import Plan, key
 from benchmarks.experiments.quasi_greedy.settings import DEPTHS, Experiment, Run, Scale
 
@@ -36,7 +35,7 @@ Curves = dict[str, list[Point]]
 
 def add(path: Path, rows: list[Row]) -> None:
     """Add the rows of one run to a file, in place of earlier rows of that run."""
-    with FolderLock(path.parent):
+    with rows_lock(path, WAIT):
         others = [row for row in json_files.rows(path) if not _same_run(row, rows[0])]
         json_files.write_rows(path, [*others, *rows])
 

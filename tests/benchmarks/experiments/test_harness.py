@@ -7,6 +7,8 @@ import itertools
 import json
 import math
 import runpy
+import subprocess
+import sys
 import time
 from functools import partial
 from hashlib import sha256
@@ -115,6 +117,28 @@ def test_no_call_begins_after_the_hours(
     within = harness.within([partial(waited, 0.0)] * 9, 3 / 3600)
     assert len(list(within)) == 2
     assert len(list(harness.within([partial(waited, 0.0)] * 9, None))) == 9
+
+
+def test_rows_wait_for_another_process_at_their_file_only(tmp_path: Path) -> None:
+    code = (
+        "import sys, time; from afterstate.agents.training.folder import *; "
+        "lock = FolderLock(Path(sys.argv[1]), name='rows.jsonl.lock'); "
+        "print(flush=True); input(); time.sleep(0.5); lock.release(); input()"
+    )
+    words, pipe = [sys.executable, "-c", code, str(tmp_path)], subprocess.PIPE
+    json_files.write_rows(tmp_path / "run" / "rows.jsonl", [{"n_moves": 5}])
+    rows = tmp_path / "rows.jsonl"
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe) as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdout.readline()
+        with pytest.raises(ValueError, match=r"another process writes to .*rows\.jsonl: stop it"):
+            harness.rows_lock(rows)
+        with harness.rows_lock(tmp_path / "others.jsonl"):
+            process.stdin.write(b"\n")
+            process.stdin.flush()
+        harness.copy_rows(rows, {"run": "a"}, tmp_path / "run", "rows.jsonl")
+        process.communicate(b"\n")
+    assert json_files.rows(rows) == [{"run": "a", "n_moves": 5}]
 
 
 def test_a_learner_goes_on_where_it_was(tmp_path: Path) -> None:
