@@ -7,7 +7,7 @@ Whole games differ most in whether they make the next large tile, so this part o
 searches apart with fewer moves. The positions are those at which games of the 2-ply search pass a
 score, one of each game; from each of them every search plays on with the same random state, until
 it passes a later score or the game ends. The results have a JSON row of each search, written every
-few games; games that are there are not played again.
+few games; games that are there are not played again. Only one process writes to the file.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from afterstate.envs.words import Words, seed_word
 from afterstate.leaderboard.games import fingerprint
 from afterstate.leaderboard.machine import machine
 from afterstate.text_tables import markdown
+from benchmarks.experiments.harness import rows_lock
 from benchmarks.pretrained.ntuple import network_of
 
 RESULT = Path(__file__).parents[1] / "results" / "search_steps.jsonl"
@@ -147,6 +148,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     args = parse(Args, "python -m benchmarks.pretrained.steps", arguments)
     net = network_of(args.player)
     players = searches_of(net, args.searches)
+    with rows_lock(args.out):
+        rows = played(net, players, args)
+    head = ["search", "games", "pass the score", f"more than {args.searches[0]}"]
+    lines = [cells(rows[name], rows[args.searches[0]]) for name in players]
+    print(markdown([*head, "CPU time of a game"], lines))
+
+
+def played(net: Network, players: dict[str, ExpectimaxAgent], args: Args) -> dict[str, Row]:
+    """Play the games that searches lack, write their rows, and return them by the searches."""
     key = {name: getattr(args, name) for name in ("player", "start", "end", "seed")}
     key["weights"] = fingerprint(net)
     rows = {
@@ -167,9 +177,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 row["passed"] += passed(player, starts[done : done + CHUNK], args.end)
                 row["cpu_seconds"] = round(row["cpu_seconds"] + time.process_time() - begun, 3)
                 json_files.write_rows(args.out, [*others, *rows.values()])
-    head = ["search", "games", "pass the score", f"more than {args.searches[0]}"]
-    lines = [cells(rows[name], rows[args.searches[0]]) for name in players]
-    print(markdown([*head, "CPU time of a game"], lines))
+    return rows
 
 
 if __name__ == "__main__":
