@@ -31,9 +31,10 @@ from afterstate.envs.game2048.rules import words
 from afterstate.envs.json_files import Row
 from afterstate.envs.messages import listed, shown
 from afterstate.leaderboard import figures
+from afterstate.leaderboard.games import fingerprint
 from afterstate.leaderboard.machine import machine
 from afterstate.text_tables import markdown
-from benchmarks.experiments.harness import check_options, train, write_log
+from benchmarks.experiments.harness import WAIT, check_options, rows_lock, train, write_log
 from benchmarks.experiments.quasi_greedy.settings import short
 from benchmarks.pretrained import curves, late_game
 from benchmarks.pretrained.ntuple import network_of
@@ -133,12 +134,21 @@ def learn(name: str, args: Args) -> None:
 
 
 def measure_late_game(name: str, args: Args) -> None:
-    """Play greedy games with a learner that is there, and add what it expects late in them."""
+    """Play greedy games with a learner that is there, and write what it expects late in them.
+
+    The row takes the place of one of another network or number of games.
+    """
     file, results = args.runs / file_name(name) / "learner.npz", args.out / LATE_GAME
-    if not file.exists() or any(row["setting"] == name for row in json_files.rows(results)):
+    if not file.exists():
         return
-    row = late_game.measure(network_of(str(file)), 1, args.late_games)
-    json_files.append(results, [{"setting": name, **row}])
+    net = network_of(str(file))
+    key = {"setting": name, "weights": fingerprint(net), "games": args.late_games}
+    if any(key.items() <= row.items() for row in json_files.rows(results)):
+        return
+    row = {"setting": name, **late_game.measure(net, 1, args.late_games)}
+    with rows_lock(results, WAIT):
+        rows = {each["setting"]: each for each in json_files.rows(results)}
+        json_files.write_rows(results, list({**rows, name: row}.values()))
 
 
 def ended(args: Args) -> dict[str, list[Row]]:

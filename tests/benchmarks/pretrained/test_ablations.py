@@ -14,6 +14,8 @@ pytest.importorskip("matplotlib")
 from afterstate.agents.config import from_dict
 from afterstate.agents.game2048.learning import play_logs
 from afterstate.agents.game2048.learning.run_settings import NTupleOptions, NTupleRun
+from afterstate.agents.game2048.values.ntuple_file import save
+from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.agents.training import learners
 from afterstate.envs import json_files
 from afterstate.envs.game2048.rules import cells
@@ -120,6 +122,26 @@ def test_an_interrupted_run_goes_on_and_has_rows_when_it_has_ended(
     ablations.learn("restart", args)
     assert resumed == [False, True]
     assert [each["1-ply"]["mean"] for each in ablations.ended(args)["restart"]] == [1_000]
+
+
+def test_late_scores_are_measured_again_for_another_network_or_number_of_games(
+    tmp_path: Path,
+) -> None:
+    args = ablations.Args("learn", runs=tmp_path / "runs", out=tmp_path, late_games=1)
+    learner, results = tmp_path / "runs" / "restart" / "learner.npz", tmp_path / "late_game.jsonl"
+    json_files.append(results, [{"setting": "one stage"}, {"setting": "restart"}])
+    weights = []
+    for value, late_games in ((0, 1), (0, 1), (1, 1), (1, 2)):
+        net = network([[0, 1]], (2, 2))
+        net.weights[:] = value
+        learner.parent.mkdir(parents=True, exist_ok=True)
+        save(net, learner)
+        ablations.measure_late_game("restart", replace(args, late_games=late_games))
+        first, row = json_files.rows(results)
+        assert first == {"setting": "one stage"}
+        assert (row["setting"], row["games"]) == ("restart", late_games)
+        weights.append(row["weights"])
+    assert weights[0] == weights[1] != weights[2] == weights[3]
 
 
 @pytest.mark.slow
