@@ -34,8 +34,10 @@ def run(
 ) -> dict[str, Any]:
     """Return the row of a run; a point has moves, games, mean of the last 1,000 games, CPU seconds.
 
+    Kernels are compiled before, which takes no time of the run.
     With `n_greedy` the network plays greedily at the end, without learning.
     """
+    NTupleLearner(network(tuples), rule, seed=0).learn(1)
     learner = NTupleLearner(network(tuples), rule, seed)
     scores: list[int] = []
     points = []
