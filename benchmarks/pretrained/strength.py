@@ -23,6 +23,7 @@ from scipy.stats import linregress, t
 from afterstate.agents.config import settings
 from afterstate.envs import json_files
 from afterstate.envs.commands import parse, run_process
+from afterstate.envs.json_files import Row
 from afterstate.leaderboard.figures import save
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -77,9 +78,23 @@ def greedy_scores(name: str, before: float = 0) -> list[Point]:
     return [Point(moves, each["mean"], each["interval"]) for moves, each in greedy]
 
 
+def measured_searches(rows: Sequence[Row]) -> Row:
+    """Return the last row of regrets in whole games that has all searches of the leaderboard.
+
+    Raises:
+        ValueError: there is none.
+    """
+    for row in reversed(rows):
+        searches = {line["search"] for line in row["lines"]}
+        if not row.get("last") and searches.issuperset(SEARCHES.values()):
+            return row
+    needed = " ".join(SEARCHES.values())
+    raise ValueError(f"rows must have one of python -m benchmarks.pretrained.regrets {needed}")
+
+
 def player_scores(*players: str) -> list[Point]:
     """Return the scores of players of the leaderboard by seconds per move, in ascending order."""
-    *_, measured = json_files.rows(RESULTS / "search_regrets.jsonl")
+    measured = measured_searches(json_files.rows(RESULTS / "search_regrets.jsonl"))
     seconds = {line["search"]: line["us"] / 1e6 for line in measured["lines"]}
     with (RESULTS / "leaderboard" / "2048.csv").open(encoding="utf-8", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["player"] in players]

@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
+from afterstate.envs.json_files import Row
 from benchmarks.pretrained import strength
 from benchmarks.pretrained.strength import Point
 
@@ -32,6 +33,16 @@ def test_the_figure_has_all_players_that_it_names(
     assert "points for ten times as many moves" in capsys.readouterr().out
     fast, slow = strength.player_scores("expectimax, 3-ply", "N-tuple network")
     assert 0 < 20 * fast.x < slow.x and fast.score < slow.score
+
+
+def test_times_are_those_of_all_searches_in_whole_games() -> None:
+    every: Row = {"lines": [{"search": search} for search in strength.SEARCHES.values()]}
+    old, new = {**every, "seed": 1}, {**every, "seed": 2, "last": 0}
+    others = [{**every, "last": 150}, {"lines": every["lines"][1:]}]
+    assert strength.measured_searches([old, new, *others]) is new
+    assert strength.measured_searches([old, *others]) is old
+    with pytest.raises(ValueError, match="rows must have one of .*regrets depth=1 "):
+        strength.measured_searches(others)
 
 
 def test_all_searches_of_the_figure_have_a_score_and_a_time() -> None:
