@@ -118,14 +118,14 @@ def check_defaults(args: Any, names: Iterable[str], reason: str) -> None:
     Args:
         args: settings.
         names: the options.
-        reason: the option with which they have no effect.
+        reason: where they have no effect, such as `with --smoke`.
 
     Raises:
         ValueError: one is given.
     """
     for name in names:
         if is_given(args, name):
-            raise ValueError(f"{option(name)} has no effect with {reason}")
+            raise ValueError(f"{option(name)} has no effect {reason}")
 
 
 def is_given(args: Any, name: str) -> bool:

@@ -33,6 +33,7 @@ from afterstate.envs import json_files
 from afterstate.envs.commands import parse, run_process
 from afterstate.envs.messages import shown
 from afterstate.leaderboard.machine import machine
+from benchmarks.experiments.harness import check_defaults
 
 METADATA = players.PRETRAINED.with_suffix(".json")
 """The file that describes the network."""
@@ -118,6 +119,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
     args = parse(Args, "python -m benchmarks.pretrained.ntuple", arguments)
     if args.learn:
+        check_defaults(args, ("greedy", "search", "threads"), "with --learn")
         learn()
         return
     plies = {1: args.greedy, 3: args.search}

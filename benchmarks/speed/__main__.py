@@ -24,15 +24,19 @@ from typing import Annotated, Literal
 
 from afterstate.agents.config import Count, Positive, settings
 from afterstate.envs.commands import fail, parse, run_process
+from afterstate.envs.messages import listed
 from afterstate.envs.options import POSITIONAL
 from afterstate.envs.signals import sigterm_raises
 from afterstate.leaderboard.machine import machine
+from benchmarks.experiments.harness import check_defaults, is_given
 from benchmarks.speed import comparisons
 from benchmarks.speed.comparisons import Peers
 from benchmarks.speed.timing import lines
 
 RESULTS = Path(__file__).parents[1] / "results"
 MODULES = {"2048": "game2048", "daihinmin": "daihinmin"}
+OF_PEERS = ("tdl2048", "python", "network", "turns", "length", "only", "result")
+"""Options that have no effect without `--peers`."""
 
 
 @settings
@@ -44,7 +48,7 @@ class Args:
     rounds: Count = 7
     """Rounds of each subject, without --peers."""
     out: Path = RESULTS
-    """Folder of the results."""
+    """Folder of the results, without --peers."""
     peers: bool = False
     """Compare with other programs instead. The options below are for this."""
     tdl2048: Path | None = None
@@ -61,6 +65,16 @@ class Args:
     """Comparisons to make, by parts of their names; by default all."""
     result: Path = RESULTS / "peers.json"
     """File of the ratios, written after each comparison."""
+
+
+def check(args: Args) -> None:
+    """Raise ValueError if arguments are given that have no effect with or without `--peers`."""
+    if args.peers and is_given(args, "games"):
+        raise ValueError(f"games has no effect with --peers, got {listed(args.games)}")
+    if args.peers:
+        check_defaults(args, ("rounds", "out"), "with --peers")
+    else:
+        check_defaults(args, OF_PEERS, "without --peers")
 
 
 def measure(game: str, args: Args) -> None:
@@ -98,6 +112,7 @@ def compare(args: Args) -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status."""
     args = parse(Args, "python -m benchmarks.speed", arguments)
+    check(args)
     if args.peers:
         return compare(args)
     for game in args.games:

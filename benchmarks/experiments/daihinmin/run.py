@@ -375,7 +375,7 @@ def check(experiment: Experiment, args: Args) -> None:
     if args.runs is None:
         if args.command != "report":
             raise ValueError("--runs is required: the folder of the training runs")
-        check_defaults(args, ["repeats"], "report without --runs")
+        check_defaults(args, ["repeats"], "with report without --runs")
     if args.runs is not None and args.command != "train":
         folder = args.runs / Path(args.name).stem
         if not folder.is_dir():

@@ -133,7 +133,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
     args = parse(Args, "python -m benchmarks.experiments.quasi_greedy.run", arguments)
     check_options(args, OPTIONS)
-    check_defaults(args, NOT_WITH_SMOKE if args.smoke else (), "--smoke")
+    check_defaults(args, NOT_WITH_SMOKE if args.smoke else (), "with --smoke")
     experiment = read(args.name)
     if args.smoke:
         experiment, args = experiment.with_tuples(SMALL), tiny(experiment, args)

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("tqdm")
+pytest.importorskip("scipy")
 
 from afterstate.envs import json_files
+from afterstate.envs.commands import exit_code
 from benchmarks.pretrained import ntuple
 
 ROOT = Path(__file__).parents[3]
@@ -21,6 +22,13 @@ def test_the_commands_name_settings_that_exist_and_prune_to_a_file_of_their_own(
         assert (program, train, name) == ("afterstate", "train", "ntuple")
         assert (ROOT / config).is_file()
     assert pruning.startswith("afterstate prune out/joined/learner.npz out/ntuple.npz ")
+
+
+def test_options_of_games_have_no_effect_on_learning(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        exit_code(ntuple.main, ["--learn", "--threads", "1"])
+    assert stop.value.code == 2
+    assert "--threads has no effect with --learn" in capsys.readouterr().err
 
 
 def test_what_was_interrupted_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-pytest.importorskip("tqdm")
+pytest.importorskip("scipy")
 
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.values.ntuple_file import save

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("tqdm")
+pytest.importorskip("scipy")
 
 import gymnasium as gym
 import numpy as np
@@ -24,6 +24,7 @@ from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
 from afterstate.agents.game2048.learning.run_settings import NTupleSettings
 from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.envs import daihinmin_v0
+from afterstate.envs.commands import exit_code
 from afterstate.envs.game2048.env import Game2048Env
 from afterstate.envs.game2048.vector_env import Game2048VectorEnv
 from benchmarks.speed import comparisons, peers, timing
@@ -348,6 +349,22 @@ def test_wrong_arguments_are_errors(
         run(tmp_path, *words)
     assert caught.value.code == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--turns 3", "--turns has no effect without --peers"),
+        ("--peers --rounds 3", "--rounds has no effect with --peers"),
+        ("daihinmin --peers", "games has no effect with --peers, got daihinmin"),
+    ],
+)
+def test_options_without_effect_are_refused(
+    words: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        exit_code(main, words.split())
+    assert caught.value.code == 2 and message in capsys.readouterr().err
 
 
 def test_the_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
