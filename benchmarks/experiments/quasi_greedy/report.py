@@ -282,15 +282,22 @@ def _command(
 ) -> str:
     """Return the command that repeats the runs, and what it has for those with more seeds."""
     fewest, *more = sorted(set(n_seeds.values()))
+    amount = short(scale.amount) if float(short(scale.amount)) == scale.amount else scale.amount
+    played = [run.name for run in experiment.runs if run.name in n_seeds]
     command = (
         f"`python -m benchmarks.experiments.quasi_greedy.run {experiment.given} learn "
-        f"--{scale.axis} {short(scale.amount)} {_options_of_evaluations(experiment, rows)} "
-        f"--repeats {fewest}`"
+        f"--{scale.axis} {amount} {_options_of_evaluations(experiment, rows)} "
+        f"--repeats {fewest}{_only(played) if len(played) < len(experiment.runs) else ''}`"
     )
     for n in more:
-        only = " ".join(f'"{run.name}"' for run in experiment.runs if n_seeds.get(run.name) == n)
-        command += f", and the same with `--repeats {n} --only {only}`"
+        several = _only(name for name in played if n_seeds[name] == n)
+        command += f", and the same with `--repeats {n}{several}`"
     return command
+
+
+def _only(names: Iterable[str]) -> str:
+    """Return the option of a command for runs of these names, behind a space."""
+    return " --only " + " ".join(f'"{name}"' for name in names)
 
 
 def _n_games(rows: Sequence[Row]) -> dict[str, int]:
@@ -308,7 +315,9 @@ def _options_of_evaluations(experiment: Experiment, rows: Sequence[Row]) -> str:
     points = max(fitting, default=POINTS)
     options = [] if points == POINTS else [f"--points {points}"]
     names = {"greedy": "--greedy-games", "3-ply": "--search-games"}
-    options += [f"{names[measure]} {n}" for measure, n in _n_games(rows).items()]
+    games = _n_games(rows)
+    games.setdefault("3-ply", 0)  # by default there are some
+    options += [f"{names[measure]} {n}" for measure, n in games.items()]
     searched = {row["share"] for row in rows if "3-ply" in row}
     if not searched <= default_search_shares(experiment):
         options.append(f"--search-at {' '.join(f'{share:g}' for share in sorted(searched))}")

@@ -68,7 +68,7 @@ def games(mean: float, n_games: int = 5) -> dict[str, Any]:
         (10, (0.5, 1.0), "--greedy-games 5 --search-games 2"),
         (36, (0.5, 1.0), "--points 36 --greedy-games 5 --search-games 2"),
         (10, (0.25, 1.0), "--greedy-games 5 --search-games 2 --search-at 0.25 1"),
-        (4, (), "--points 4 --greedy-games 5"),
+        (4, (), "--points 4 --greedy-games 5 --search-games 0"),
     ],
 )
 def test_the_command_of_a_page_repeats_its_evaluations(
@@ -96,6 +96,18 @@ def test_the_command_of_a_page_repeats_runs_with_their_numbers_of_seeds() -> Non
     assert text.endswith(
         f"`--repeats 2 --only {more[1]}`, "
         f"and the same with `--repeats 3 --only {more[0]} {more[2]}`"
+    )
+
+
+def test_the_command_of_a_page_repeats_the_length_and_only_the_runs_that_were_played() -> None:
+    experiment = tiny("restart")
+    first, _, second, *_ = (run.name for run in experiment.runs)
+    for amount, text in ((2e8, "2e8"), (123_456_789.0, "123456789.0"), (1_234_567, "1234567")):
+        command = report._command(experiment, [], Scale("moves", amount), {first: 2, second: 2})
+        assert f"--moves {text} " in command
+        assert command.endswith(f'--repeats 2 --only "{first}" "{second}"`')
+    assert "--only" not in report._command(
+        experiment, [], SCALE, {run.name: 2 for run in experiment.runs}
     )
 
 
