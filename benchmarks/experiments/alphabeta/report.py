@@ -32,10 +32,8 @@ def write(folder: ExperimentFolder[Experiment]) -> None:
     folder.path.mkdir(parents=True, exist_ok=True)
     texts = published_texts(HERE, folder.path, ["text.md", "verdicts.md"])
     parts = ["# " + experiment.title, *texts, *reached_section(folder)]
-    parts += [
-        "## What each term contributes",
-        took(latest(folder.path / GAMES, experiment.entries())),
-    ]
+    played = latest(folder.path / GAMES, experiment.entries())
+    parts += ["## What each term contributes", *([took(played)] if played else [])]
     parts.append(f"![]({FIGURE})")
     for tiles in experiment.terms:
         heading = experiment.heading(tiles)

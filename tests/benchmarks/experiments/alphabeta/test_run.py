@@ -283,6 +283,7 @@ def test_a_report_is_the_same_for_the_same_rows(
     tiny: Tiny, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tiny.main("report")  # without rows
+    assert "core hours" not in (tiny.results / "README.md").read_text(encoding="utf-8")
     tiny.write(tiny.experiment.by_evaluation("annoying"), [0.5, 0.25])
     tiny.write(tiny.experiment.by_depth(), [0.5, 0.75, 0.25])
     texts = []
