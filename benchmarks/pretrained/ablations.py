@@ -25,6 +25,7 @@ from matplotlib import pyplot as plt
 
 from afterstate.agents.config import Count, settings
 from afterstate.agents.game2048.learning.play_logs import MOVE
+from afterstate.agents.training.evaluation import evaluation_games
 from afterstate.envs import durable_files, json_files
 from afterstate.envs.commands import parse, run_process
 from afterstate.envs.game2048.rules import words
@@ -34,7 +35,14 @@ from afterstate.leaderboard import figures
 from afterstate.leaderboard.games import fingerprint
 from afterstate.leaderboard.machine import machine
 from afterstate.text_tables import markdown
-from benchmarks.experiments.harness import WAIT, check_options, rows_lock, train, write_log
+from benchmarks.experiments.harness import (
+    WAIT,
+    check_options,
+    published_texts,
+    rows_lock,
+    train,
+    write_log,
+)
 from benchmarks.experiments.quasi_greedy.settings import short
 from benchmarks.pretrained import curves, late_game
 from benchmarks.pretrained.ntuple import network_of
@@ -47,7 +55,7 @@ RESULTS = Path(__file__).parents[1] / "results" / "ablations"
 N_MADE_UP = 100_000
 OPTIONS = dict.fromkeys(("runs", "moves", "evaluate", "only", "late_games"), ("learn",))
 """The commands that use an option, where not all do."""
-EVALUATE = "1:2000,2:200"
+MOVES, EVALUATE = 1_000_000_000, "1:2000,2:200"
 LATE_GAME = "late_game.jsonl"
 LATE_SCORES = (100_000, 200_000, 300_000, 360_000, 380_000)
 TILES = ("8192", "16384", "32768")
@@ -63,7 +71,7 @@ class Args:
     """Folder of the runs."""
     out: Path = RESULTS
     """Folder of rows, table and curves."""
-    moves: Count = 1_000_000_000
+    moves: Count = MOVES
     """Moves of each run."""
     evaluate: str = EVALUATE
     """Evaluation games by depths, as for `afterstate train ntuple`, four times a run."""
@@ -76,6 +84,10 @@ class Args:
         for name in self.only:
             if name not in RUNS:
                 raise ValueError(f"only must be some of {listed(RUNS)}, got {shown(name)}")
+        games = evaluation_games(self.evaluate)
+        if 1 not in games or min(games.values()) < 2:
+            text = "evaluate must have 1 ply, and at least 2 games of each depth"
+            raise ValueError(f"{text}, got {shown(self.evaluate)}")
 
 
 def file_name(name: str) -> str:
@@ -128,7 +140,7 @@ def learn(name: str, args: Args) -> None:
     print(f"{name}:", flush=True)
     every = args.moves // 4
     train("ntuple", of_run, folder, moves=args.moves, evaluate=args.evaluate, evaluate_every=every)
-    run = {"threads": 1, "seed": 1, "machine": machine()}
+    run = {"threads": 1, "seed": 1, "moves": args.moves, "machine": machine()}
     rows = [{**row, **run} for row in json_files.rows(folder / "rows.jsonl")]
     json_files.write_rows(args.out / f"{file_name(name)}.jsonl", rows)
 
@@ -211,8 +223,8 @@ def late_table(rows: Sequence[Row]) -> str:
     return markdown(head, body)
 
 
-def page(runs: dict[str, list[Row]], late: Sequence[Row]) -> str:
-    """Return the page of the results."""
+def page(runs: dict[str, list[Row]], late: Sequence[Row], texts: Sequence[str] = ()) -> str:
+    """Return the page of the results, with texts that are about these."""
     names = {name: json.dumps(RUNS[name]["settings"]) for name in runs}
     last = next(iter(runs.values()))[-1]
     counts = " and ".join(f"{n:,} {depth_name(depth)}" for depth, n in n_games(last).items())
@@ -224,22 +236,36 @@ def page(runs: dict[str, list[Row]], late: Sequence[Row]) -> str:
             "thread and seed 1, unless a setting says otherwise. A difference is that of all "
             "settings which the run has and the other one lacks. ± is half the 95% confidence "
             f"interval of a mean over games ({counts}). It does not cover other seeds: each "
-            "setting has one run, so differences of a few percent are not significant. The last "
-            "columns are the shares of greedy games that reach a tile. `searched.npy` has "
-            "positions behind the first 8,000 moves of 200 games by 2-ply search with the "
-            f"package's network, and `made_up.npy` {N_MADE_UP:,} boards of a 32768 in a corner "
-            "and two to five tiles from 2 to 128.\n",
+            "setting has one run. The last columns are the shares of greedy games that reach a "
+            "tile. `searched.npy` has positions behind the first 8,000 moves of 200 games by 2-ply "
+            f"search with the package's network, and `made_up.npy` {N_MADE_UP:,} boards of a 32768 "
+            "in a corner and two to five tiles from 2 to 128.\n",
+            *(f"{text}\n" for text in texts),
             table(runs) + "\n",
             "![Scores by moves learned](curves.svg)\n",
             "| setting | of `afterstate train ntuple` |\n| --- | --- |",
             *(f"| {name} | `{text}` |" for name, text in names.items()),
             "\nWhat the networks expect to score from some scores on, what they score from there "
-            "on, and in how many of their greedy games they come there. Networks of the first runs "
-            "were not kept, whose rows do not have threads, seed and machine either.\n",
+            "on, and in how many of their greedy games they come there.\n",
             late_table(late),
-            "\nCommand: `python -m benchmarks.pretrained.ablations learn`\n",
+            f"\nCommand: `{command(last)}`\n",
         ]
     )
+
+
+def command(row: Row) -> str:
+    """Return the command of runs with the moves and evaluation games of a row.
+
+    Rows of earlier versions do not have the moves that were asked for.
+    """
+    words = ["python -m benchmarks.pretrained.ablations learn"]
+    moves = row.get("moves", round(row["n_moves"], -7) or row["n_moves"])
+    if moves != MOVES:
+        words.append(f"--moves {moves}")
+    evaluate = ",".join(f"{depth[0]}:{n}" for depth, n in n_games(row).items())
+    if evaluation_games(evaluate) != evaluation_games(EVALUATE):
+        words.append(f"--evaluate {evaluate}")
+    return " ".join(words)
 
 
 def n_games(row: Row) -> dict[str, int]:
@@ -289,7 +315,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     runs = ended(args)
     if not runs:
         raise ValueError(f"{args.out} has no rows: let a run learn first")
-    text = page(runs, json_files.rows(args.out / LATE_GAME))
+    texts = published_texts(Path(__file__).parent, args.out, ["ablations.md"])
+    text = page(runs, json_files.rows(args.out / LATE_GAME), texts)
     (args.out / "README.md").write_text(text, encoding="utf-8")
     draw(runs, args.out / "curves.svg")
     print(table(runs))

@@ -100,6 +100,27 @@ def test_unknown_runs_are_named() -> None:
         ablations.Args("learn", only=("restrat",))
 
 
+@pytest.mark.parametrize("evaluate", ["1:1,2:9", "2:9"])
+def test_scores_need_intervals(evaluate: str) -> None:
+    with pytest.raises(ValueError, match="evaluate must have 1 ply, and at least 2 games of each"):
+        ablations.Args("learn", evaluate=evaluate)
+
+
+def test_the_command_of_the_page_has_the_moves_and_games_that_are_not_the_default() -> None:
+    learn = "python -m benchmarks.pretrained.ablations learn"
+    games = {"1-ply": {"n_games": 2_000}, "2-ply": {"n_games": 200}}
+    assert ablations.command({"n_moves": 1_000_000_900, **games}) == learn
+    ours = {"n_moves": 4_012, "moves": 4_000, "1-ply": {"n_games": 9}}
+    assert ablations.command(ours) == f"{learn} --moves 4000 --evaluate 1:9"
+
+
+def test_the_text_is_about_the_published_rows() -> None:
+    text = (ablations.RESULTS / "README.md").read_text(encoding="utf-8")
+    about = Path(ablations.__file__).with_suffix(".md").read_text(encoding="utf-8")
+    assert about in text
+    assert about not in ablations.page({"restart": [row(1_000, 30)]}, [])
+
+
 def test_an_interrupted_run_goes_on_and_has_rows_when_it_has_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
