@@ -22,7 +22,7 @@ from afterstate.agents.config import Count, Positive, Whole, settings
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.values import ntuple_file
-from afterstate.agents.training.evaluation import half_interval
+from afterstate.agents.training.evaluation import half_interval, of_student
 from afterstate.agents.training.run import Progress, train
 from afterstate.envs import pictures
 from afterstate.envs.compiling import clock
@@ -68,7 +68,7 @@ def compete(name: str, player: agents.Agent, n_games: int, seed: int) -> None:
     games = play(player, n_games, seed)
     speed, scores = games.n_moves.sum() / (clock() - start), games.scores
     shares = "".join(f"{(games.max_tiles >= tile).mean():8.0%}" for tile in TILES)
-    half = f" ± {half_interval(scores):,.0f}" if n_games > 1 else ""
+    half = f" ± {of_student(half_interval(scores), n_games):,.0f}" if n_games > 1 else ""
     mean = f"{scores.mean():,.0f}{half}"
     print(f"{name:18}{n_games:6}{mean:>20}{shares}{speed:12,.0f}", flush=True)
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
-from scipy.stats import sem, t
+from scipy.stats import binomtest, sem, t
 
 from afterstate.agents.config import Backend, Count, Jobs, Positive, from_dict, settings
 from afterstate.agents.game2048.learning import play_logs
@@ -359,6 +359,12 @@ class Estimate(NamedTuple):
     def __str__(self) -> str:
         half = "" if math.isnan(self.half_interval) else f" ± {self.half_interval:,.0f}"
         return f"{self.mean:,.0f}{half}"
+
+
+def share_of(n: int, n_games: int) -> tuple[float, float, float]:
+    """Return the share of n games and the ends of its 95% interval (Wilson), in percent."""
+    ends = binomtest(n, n_games).proportion_ci(method="wilson")
+    return 100 * n / n_games, 100 * ends.low, 100 * ends.high
 
 
 def over_runs(runs: Sequence[Estimate]) -> Estimate:

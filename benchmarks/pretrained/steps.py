@@ -27,7 +27,7 @@ from afterstate.agents.game2048.search.expectimax import CUTOFF, TABLE_BITS, Exp
 from afterstate.agents.game2048.search.expectimax_search import Search, new_search, search_move
 from afterstate.agents.game2048.values.ntuple_network import Network
 from afterstate.agents.progress import progress_bar
-from afterstate.agents.training.evaluation import half_interval
+from afterstate.agents.training.evaluation import half_interval, of_student
 from afterstate.envs import json_files
 from afterstate.envs.commands import parse, run_process
 from afterstate.envs.game2048 import batch, games
@@ -37,7 +37,7 @@ from afterstate.envs.words import Words, seed_word
 from afterstate.leaderboard.games import fingerprint
 from afterstate.leaderboard.machine import machine
 from afterstate.text_tables import markdown
-from benchmarks.experiments.harness import rows_lock
+from benchmarks.experiments.harness import rows_lock, share_of
 from benchmarks.pretrained.ntuple import network_of
 
 RESULT = Path(__file__).parents[1] / "results" / "search_steps.jsonl"
@@ -105,16 +105,17 @@ def passed(player: ExpectimaxAgent, starts: Sequence[Words], score: int) -> str:
 def cells(row: Row, first: Row) -> list[str]:
     """Return the cells of a search: its share, the gain over the first one, and its time.
 
-    The gain is that on the games which both have played.
+    The gain is that on the games which both have played. Intervals are Wilson's and Student's.
     """
     own, other = (np.array([*each["passed"]], int) for each in (row, first))
     n = min(len(own), len(other))
     gain = own[:n] - other[:n]
+    share, low, high = share_of(int(own.sum()), len(own))
     return [
         row["search"],
         f"{len(own)}",
-        f"{own.mean():.1%} ± {half_interval(own):.1%}",
-        f"{gain.mean():+.1%} ± {half_interval(gain):.1%}",
+        f"{share:.1f}% ({low:.1f}% to {high:.1f}%)",
+        f"{gain.mean():+.1%} ± {of_student(half_interval(gain), n):.1%}",
         f"{row['cpu_seconds'] / len(own):.2f} s",
     ]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import fields
 
 from matplotlib import pyplot as plt
-from scipy.stats import binomtest
 
 from afterstate.agents.game2048.search.alphabeta import AlphaBetaSettings
 from afterstate.envs import json_files
@@ -14,7 +13,12 @@ from afterstate.leaderboard import figures
 from afterstate.text_tables import markdown
 from benchmarks.experiments.alphabeta.settings import HERE, Experiment, Players
 from benchmarks.experiments.entries import cost, entry_id, latest, mean_text, took
-from benchmarks.experiments.harness import ExperimentFolder, processors, published_texts
+from benchmarks.experiments.harness import (
+    ExperimentFolder,
+    processors,
+    published_texts,
+    share_of,
+)
 
 GAMES, REACHED, FIGURE = "games.jsonl", "reached.jsonl", "rate_2048.svg"
 """Files of the results."""
@@ -91,12 +95,6 @@ def reached_table(folder: ExperimentFolder[Experiment], rows: list[Row]) -> str:
         "processor": ", ".join(processors(rows)),
     }
     return markdown(list(cells), [list(cells.values())])
-
-
-def share_of(n: int, n_games: int) -> tuple[float, float, float]:
-    """Return the share of n games and the ends of its 95% interval (Wilson), in percent."""
-    ends = binomtest(n, n_games).proportion_ci(method="wilson")
-    return 100 * n / n_games, 100 * ends.low, 100 * ends.high
 
 
 # Games to the end

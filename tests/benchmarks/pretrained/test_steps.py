@@ -67,15 +67,19 @@ def test_the_command_plays_no_game_twice(
     first, second = (np.array([*row["passed"]], int) for row in rows)
     assert len(first) == len(second) == 20
     gain = second - first
-    half = 1.96 * np.std(gain, ddof=1) / np.sqrt(20)
+    half = 2.093 * np.std(gain, ddof=1) / np.sqrt(20)
     (line,) = (each for each in capsys.readouterr().out.splitlines() if "depth=2" in each)
-    assert f"| 20 | {second.mean():.1%} ± " in line
+    assert f"| 20 | {second.mean():.1%} (" in line
     assert f"| {gain.mean():+.1%} ± {half:.1%} |" in line
 
 
 def test_gains_are_those_of_the_games_of_both() -> None:
     row, first = ({"search": "", "passed": digits, "cpu_seconds": 8.0} for digits in ("1101", "01"))
-    assert steps.cells(row, first)[1:] == ["4", "75.0% ± 49.0%", "+50.0% ± 98.0%", "2.00 s"]
+    assert steps.cells(row, first)[1:] == [
+        *("4", "75.0% (30.1% to 95.4%)"),
+        *("+50.0% ± 635.3%", "2.00 s"),
+    ]
+    assert steps.cells({**row, "passed": "1" * 20}, first)[2] == "100.0% (83.9% to 100.0%)"
 
 
 @pytest.mark.parametrize(
