@@ -24,6 +24,7 @@ import re
 import textwrap
 from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -281,11 +282,21 @@ def _draw_plate(image: Image.Image, seat: _Seat, x: int, y: int) -> None:
     color = _TURN_COLOR if seat.in_turn else _PASSED_COLOR if passed else _PLATE_COLOR
     sprite = _pill(_PLATE, color)
     image.paste(sprite, (left, y), sprite)
-    _write(image, (left + 14, middle), seat.name, 17, _INK, "lm")
-    points = counted(seat.points, "point")
-    _write(image, (x + 30, middle), ", ".join(filter(None, (seat.class_name, points))), 15, _RANK)
+    points = ", ".join(filter(None, (seat.class_name, counted(seat.points, "point"))))
+    room = width // 2 + 30 - font(15).getlength(points) / 2 - 14 - 4
+    _write(image, (left + 14, middle), _shortened(seat.name, 17, room), 17, _INK, "lm")
+    _write(image, (x + 30, middle), points, 15, _RANK)
     count = str(seat.left) if passed or not seat.status else seat.status
     _write(image, (left + width - 14, middle), count, 17, _INK, "rm")
+
+
+def _shortened(text: str, size: float, room: float) -> str:
+    """Return a text that takes at most some pixels, the end of a longer one as `…`."""
+    if _width(text, size) <= room:
+        return text
+    every = (f"{text[:n].rstrip()}…" for n in range(1, len(text)))
+    *_, longest = "…", *takewhile(lambda each: _width(each, size) <= room, every)
+    return longest
 
 
 def _draw_field(image: Image.Image, play: int) -> None:
@@ -323,17 +334,32 @@ def _write(
     anchor: str = "mm",
 ) -> None:
     """Draw text with signs of suits, by default with its middle at a point."""
-    pen = _pillow().ImageDraw.Draw(image)
-    parts, side = re.split(f"([{_SUITS}])", text), round(0.8 * size)
-    widths = [side if part in _SUIT_OF_SIGN else pen.textlength(part, font(size)) for part in parts]
-    x, y = at[0] - {"l": 0.0, "m": 0.5, "r": 1.0}[anchor[0]] * sum(widths), at[1]
-    for part, width in zip(parts, widths, strict=True):
+    pen, side = _pillow().ImageDraw.Draw(image), _side(size)
+    x, y = at[0] - {"l": 0.0, "m": 0.5, "r": 1.0}[anchor[0]] * _width(text, size), at[1]
+    for part in _parts(text):
+        width = _width(part, size)
         if part in _SUIT_OF_SIGN:
             sprite = _sign_image(_SUIT_OF_SIGN[part], side, fill)
             image.paste(sprite, (round(x), round(y - side / 2)), sprite)
         else:
             pen.text((x, y), part, fill, font(size), "l" + anchor[1:])
         x += width
+
+
+def _parts(text: str) -> list[str]:
+    """Return the parts of a text, with each sign of a suit as one."""
+    return re.split(f"([{_SUITS}])", text)
+
+
+def _side(size: float) -> int:
+    """Return the width and height of the sign of a suit in text."""
+    return round(0.8 * size)
+
+
+def _width(text: str, size: float) -> float:
+    """Return the width of text with signs of suits."""
+    side, letters = _side(size), font(size)
+    return sum(side if part in _SUIT_OF_SIGN else letters.getlength(part) for part in _parts(text))
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -140,6 +141,17 @@ def test_pictures_have_class_and_points_of_each_player(written: list[str]) -> No
     classes = [*render.CLASSES[::-1]]
     points = ["1 point", "20 points", "300 points", "4000 points", "5 points"]
     assert shown == [f"{a}, {b}" for a, b in zip(classes, points, strict=True)]
+
+
+def test_names_end_before_class_and_points(written: list[str]) -> None:
+    game = dealt()
+    game["classes"], game["points"] = [4, 3, 2, 1, 0], [1, 20, 300, 12_345, 5]
+    names = ["heuristic", "W" * 500, "♠♥ two words and more", "daihinmin-mc-rank", "my player of 15"]
+    render.rgb_array(game, names)
+    shown = [text for text, next_ in pairwise(written) if "point" in next_]
+    assert shown[0] == "heuristic"
+    for name, text in zip(names[1:], shown[1:], strict=True):
+        assert text.endswith("…") and name.startswith(text[:-1]) and 5 < len(text) < 15
 
 
 def test_pictures_write_plays_as_on_cards(written: list[str]) -> None:
