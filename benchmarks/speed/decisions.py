@@ -13,7 +13,7 @@ from afterstate.agents.progress import progress_bar
 from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.rules import Game
 from afterstate.leaderboard.machine import machine
-from benchmarks.speed.timing import Figure, lines
+from benchmarks.speed.timing import Figure, lines, output
 
 
 class Recorder:
@@ -72,8 +72,4 @@ def printed(figures: Sequence[Figure]) -> list[str]:
 
 def show(figures: Sequence[Figure], out: Path | None) -> None:
     """Print the figures, and write them to a file if one is given."""
-    text = "\n".join(printed(figures))
-    print(text)
-    if out is not None:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(text + "\n", encoding="utf-8")
+    output(printed(figures), out)

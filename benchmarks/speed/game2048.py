@@ -288,7 +288,7 @@ def environments(rounds: int) -> list[Figure]:
     subjects = [
         Subject("env, gym.make, random legal steps", start_env),
         Subject(f"vector env, B = {N_BOARDS}, random legal steps", start_vector_env),
-        Subject(f"afterstates of a vector env, B = {N_BOARDS}", start_afterstates),
+        Subject(f"afterstates of a vector env, B = {N_BOARDS}", start_afterstates, "boards/CPU s"),
         Subject(
             f"torch rules, B = {N_BOARDS}, random legal steps",
             lambda: start_torch_rules("cpu", N_BOARDS),

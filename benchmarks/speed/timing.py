@@ -254,7 +254,12 @@ def lines(figures: Sequence[Figure]) -> list[str]:
 def show(figures: Sequence[Figure], out: Path | None = None, **facts: Any) -> None:
     """Print the machine, further facts and the figures; write them to a file if one is given."""
     head = ", ".join(f"{name} {value}" for name, value in {**machine(), **facts}.items())
-    text = "\n".join([head, *lines(figures)])
+    output([head, *lines(figures)], out)
+
+
+def output(printed: Sequence[str], out: Path | None) -> None:
+    """Print lines, and write them to a file if one is given."""
+    text = "\n".join(printed)
     print(text)
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)

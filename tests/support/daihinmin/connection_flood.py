@@ -44,17 +44,18 @@ def misbehave(connection: socket.socket, rng: random.Random, share: float) -> No
 
 
 def flood(port: int, seconds: float, rate: float, host: str, share: float) -> int:
-    """Open connections at a rate for some time; return how many were opened."""
-    rng, held, opened = random.Random(1), deque[socket.socket](), 0
+    """Try to connect at a rate for some time; return how many connections were opened."""
+    rng, held, tried, opened = random.Random(1), deque[socket.socket](), 0, 0
     start = time.monotonic()
     while (now := time.monotonic() - start) < seconds:
-        if opened >= now * rate:
+        if tried >= now * rate:
             time.sleep(0.001)
             continue
+        tried += 1
         with suppress(OSError):
             held.append(connect(port, host))
+            opened += 1
             misbehave(held[-1], rng, share)
-        opened += 1
         while len(held) > HELD:
             held.popleft().close()
     for each in held:
