@@ -1,8 +1,8 @@
 """Regrets of expectimax searches against time: what their moves lose by a much deeper search.
 
     python -m benchmarks.pretrained.regrets
-    python -m benchmarks.pretrained.regrets depth=4 nodes=500 --positions 500 --out out/regrets.jsonl
-    python -m benchmarks.pretrained.regrets depth=5 depth=6 --last 150 --out out/regrets_late.jsonl
+    python -m benchmarks.pretrained.regrets depth=4 nodes=500 --positions 500 --out out/some.jsonl
+    python -m benchmarks.pretrained.regrets depth=5 depth=6 --last 150 --out out/late.jsonl
 
 Positions are drawn from games of the 2-ply search, the same number from each. The regret of a move
 is its value below the best one, both by the deep search, which trusts the same network; regrets

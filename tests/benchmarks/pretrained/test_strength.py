@@ -41,7 +41,7 @@ def test_times_are_those_of_all_searches_in_whole_games() -> None:
     others = [{**every, "last": 150}, {"lines": every["lines"][1:]}]
     assert strength.measured_searches([old, new, *others]) is new
     assert strength.measured_searches([old, *others]) is old
-    with pytest.raises(ValueError, match="rows must have one of .*regrets depth=1 "):
+    with pytest.raises(ValueError, match=r"rows must have one of .*regrets depth=1 "):
         strength.measured_searches(others)
 
 
