@@ -261,7 +261,7 @@ def test_moves_for_an_earlier_game_are_not_made(server: Server) -> None:
     before = second.post("2048/new", seed=6)
     thread.join(60)
     assert results == [(409, "the game has changed while the player was thinking")]
-    text = f"the game was continued in another window: turn must be {before['turn']}, got 0"
+    text = "the game was continued in another window"
     assert player.refused("2048/move", action=before["legal"].index(True), turn=0) == (409, text)
     assert second.get("me")["game_2048"] == before
 

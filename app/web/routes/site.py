@@ -81,8 +81,9 @@ def at_turn(game: Held, turn: int) -> Held:
     """Return a game; raise Refusal if it is not at this turn, such as after a move elsewhere."""
     if game.turn == turn:
         return game
-    why = "the game was continued in another window: " if game.turn > turn else ""
-    raise Refusal(409, f"{why}turn must be {game.turn}, got {shown(turn)}")
+    if game.turn > turn:
+        raise Refusal(409, "the game was continued in another window")
+    raise Refusal(409, f"turn must be {game.turn}, got {shown(turn)}")
 
 
 def turn_after(game: Held | None, known: int | None) -> int:

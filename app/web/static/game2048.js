@@ -324,10 +324,13 @@ class Game {
   async undo() {
     await this.settle();
     if (!this.state.can_undo) return say("There is nothing to undo.");
+    this.isBusy = true; // keys wait until the position is shown
     const state = await attempt(() => post("2048/undo", { turn: this.state.turn }));
-    if (!state) return this.reload();
-    this.show(state);
-    return say("Move undone.");
+    if (state) this.show(state);
+    else await this.reload();
+    this.isBusy = false;
+    if (state) say("Move undone.");
+    return this.work(); // keys that were pressed meanwhile
   }
 
   // Ends a run, and waits for its last answer.

@@ -600,6 +600,18 @@ def test_no_question_is_asked_before_wrong_input_is_refused(open_page: Open) -> 
     assert not asked
 
 
+def test_keys_wait_for_the_answer_to_an_undo(open_page: Open) -> None:
+    page = open_page("2048")
+    for number in ("1", "2"):
+        press_a_legal_arrow(page)
+        sync_api.expect(n_moves_shown(page)).to_have_text(number)
+    page.route("**/api/2048/undo", lambda route: (page.wait_for_timeout(200), route.continue_()))
+    page.keyboard.press("u")
+    page.keyboard.press("u")
+    sync_api.expect(n_moves_shown(page)).to_have_text("0")
+    sync_api.expect(page.locator("#message")).to_be_empty()
+
+
 def test_nothing_to_undo_is_said_and_not_an_error(open_page: Open) -> None:
     page = open_page("2048")
     start_of_2048(page, 3)
