@@ -412,26 +412,33 @@ class Game {
   }
 
   async run() {
-    while (this.isBusy && !this.running) await wait(10); // for a move or a new game
-    if (this.isBusy || this.state.over) return;
+    if (this.signal.aborted) return;
+    const me = this.newRun();
+    while (this.isBusy && this.running === me) await wait(10); // for a move or a new game
+    if (this.running !== me) return;
     this.isBusy = true; // keys wait until the answer of a last request is shown
     try {
-      await this.keepRunning();
+      await this.keepRunning(me);
     } finally {
       this.isBusy = false;
     }
     this.work();
   }
 
-  async keepRunning() {
+  // A run that may still wait for its start; what stops it ends the waiting too.
+  newRun() {
     const me = (this.running = {});
     me.stopped = new Promise((resolve) => {
       me.stop = resolve;
     });
+    this.runButton.textContent = "Pause (R)";
+    return me;
+  }
+
+  async keepRunning(me) {
     const from = this.state.max_tile;
     const isReached = () =>
       from < Number(this.until.value) && this.state.max_tile >= Number(this.until.value);
-    this.runButton.textContent = "Pause (R)";
     let batch = 1;
     while (this.running === me && !this.state.over && !isReached()) {
       const start = performance.now();

@@ -500,6 +500,20 @@ def test_a_run_stops_at_the_tile_that_is_chosen_meanwhile(open_page: Open) -> No
     sync_api.expect(page.locator(".numbers dd").nth(1)).to_have_text("2,048")
 
 
+def test_a_run_that_waits_is_stopped(open_page: Open) -> None:
+    page = open_page("2048")
+    start_of_2048(page, 1)
+    runs: list[str] = []
+    page.on("request", lambda sent: runs.append(sent.url) if "2048/run" in sent.url else None)
+    delay = "**/api/2048/move"
+    page.route(delay, lambda route: (page.wait_for_timeout(300), route.continue_()))
+    for key in ("ArrowLeft", "ArrowUp", "r", "r"):
+        page.keyboard.press(key)
+    sync_api.expect(page.locator("button.main")).to_have_text("Run (R)")
+    page.wait_for_timeout(1000)
+    assert not runs
+
+
 def test_a_paused_replay_stays_where_it_is_and_goes_on(open_page: Open) -> None:
     page = open_page("2048")
     played = me(page)["game_2048"]
