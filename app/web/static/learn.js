@@ -70,7 +70,6 @@ class Learn {
       ),
     );
     this.board.show(Array(16).fill(0));
-    this.frame = 0;
     const timers = [setInterval(() => this.poll(), 1000), setInterval(() => this.next(), 150)];
     signal.addEventListener("abort", () => timers.forEach(clearInterval));
   }
@@ -135,6 +134,7 @@ class Learn {
     if (state.error) message(state.error);
     const last = state.curve.at(-1);
     if (!last) {
+      this.sample = null;
       this.facts.replaceChildren();
       this.curve.replaceChildren();
       this.after.textContent = state.running
@@ -162,19 +162,18 @@ class Learn {
         el("strong", {}, "Your network"),
         ". It is kept until the server ends, or makes room for another visitor after a minute in which nobody used it.",
       );
-    if (state.sample.score !== this.sample?.score) {
-      this.sample = state.sample;
-      this.frame = 0;
-    }
   }
 
-  // Shows the next board of the game that the network plays now, without motion its last one.
+  // Shows the next board of a game by the network, without motion its last one; then that of the network now.
   next() {
-    const boards = this.sample?.boards;
-    if (!boards?.length) return;
-    this.frame = this.isStill ? boards.length - 1 : Math.min(this.frame + 1, boards.length - 1);
+    const isEnd = !this.sample || this.frame === this.sample.boards.length - 1;
+    const { sample } = this.state || {};
+    if (isEnd && (!sample?.boards?.length || sample.score === this.sample?.score)) return;
+    if (isEnd) [this.sample, this.frame] = [sample, -1];
+    const { boards } = this.sample;
+    this.frame = this.isStill ? boards.length - 1 : this.frame + 1;
     this.board.show(boards[this.frame]);
-    this.caption.textContent = `Game of seed 0 with the present values, score ${number(this.sample.score)}.`;
+    this.caption.textContent = `Game of seed 0 by the values after some seconds of learning, score ${number(this.sample.score)}.`;
   }
 }
 

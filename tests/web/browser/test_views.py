@@ -687,6 +687,23 @@ def test_a_network_without_values_is_said_to_be_prepared(open_page: Open) -> Non
     page.wait_for_selector("text=The network is being prepared")
 
 
+def test_a_sample_game_is_shown_to_its_end_while_the_network_learns(open_page: Open) -> None:
+    boards = [[i, *[0] * 15] for i in range(1, 12)]
+    point = {"seconds": 1.0, "n_moves": 9, "n_games": 2, "mean_score": 5.0}
+    learning = {"exists": True, "running": True, "error": ""}
+    learning["curve"] = [{**point, "reach_2048": 0.0, "max_tile": 64}]
+    scores = iter(range(1000))
+
+    def answer(route: Any) -> None:
+        route.fulfill(json={**learning, "sample": {"boards": boards, "score": next(scores)}})
+
+    page = open_page("2048")
+    page.route("**/api/learn", answer)
+    page.get_by_role("link", name="Learn").click()
+    sync_api.expect(page.locator(".tile")).to_have_text("2048")
+    sync_api.expect(page.locator(".tile")).to_have_text("2")
+
+
 def test_a_refused_start_is_not_said_to_learn(open_page: Open) -> None:
     page = open_page("learn")
     page.get_by_label("Seconds", exact=True).fill("9999")
