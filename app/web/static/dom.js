@@ -39,8 +39,20 @@ export function button(text, onclick, props = {}) {
   return el("button", { type: "button", onclick, ...props }, text);
 }
 
+// Says what is wrong, until the next action.
 export function message(text) {
-  document.getElementById("message").textContent = text;
+  write("message", text);
+}
+
+// Says what lasts, such as that players load.
+export function notice(text) {
+  write("notice", text);
+}
+
+// Writes a text once: a text that is written again is spoken again.
+function write(id, text) {
+  const node = document.getElementById(id);
+  if (node.textContent !== text) node.textContent = text;
 }
 
 export const messageText = () => document.getElementById("message").textContent;
@@ -57,13 +69,23 @@ class Refused extends Error {
   }
 }
 
-export async function get(path) {
-  return answer(await fetch(`/api/${path}`));
+export const AWAY = "The server does not answer. Is it running?";
+
+export function get(path) {
+  return send(path);
 }
 
-export async function post(path, body = {}) {
+export function post(path, body = {}) {
   const headers = { "Content-Type": "application/json" };
-  return answer(await fetch(`/api/${path}`, { method: "POST", headers, body: JSON.stringify(body) }));
+  return send(path, { method: "POST", headers, body: JSON.stringify(body) });
+}
+
+// The answer to a request; browsers differ in what they say if there is none.
+async function send(path, options) {
+  const response = await fetch(`/api/${path}`, options).catch(() => {
+    throw new Error(AWAY);
+  });
+  return answer(response);
 }
 
 // What is said while a player thinks.
@@ -112,17 +134,13 @@ async function answer(response) {
   return body;
 }
 
-export const AWAY = "The server does not answer. Is it running?";
-
 // Runs an action of the user; an error becomes a message.
 export async function attempt(action) {
   try {
     message("");
     return await action();
   } catch (error) {
-    if (error.status === 499) return undefined; // the user stopped the search
-    const isAway = error instanceof TypeError && /fetch|network/i.test(error.message);
-    message(isAway ? AWAY : error.message);
+    if (error.status !== 499) message(error.message); // else the user stopped the search
     return undefined;
   }
 }

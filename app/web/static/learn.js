@@ -173,7 +173,7 @@ class Learn {
     const { boards } = this.sample;
     this.frame = this.isStill ? boards.length - 1 : this.frame + 1;
     this.board.show(boards[this.frame]);
-    this.caption.textContent = `Game of seed 0 by the values after some seconds of learning, score ${number(this.sample.score)}.`;
+    this.caption.textContent = `Game of seed 0 by the network, score ${number(this.sample.score)}.`;
   }
 }
 

@@ -4,7 +4,7 @@ import * as daihinmin from "./daihinmin.js";
 import * as game2048 from "./game2048.js";
 import * as leaderboard from "./leaderboard.js";
 import * as learn from "./learn.js";
-import { attempt, el, get, message, messageText, say, stopThinking, wait } from "./dom.js";
+import { attempt, el, get, message, notice, say, stopThinking, wait } from "./dom.js";
 
 const VIEWS = { 2048: game2048, daihinmin, leaderboard, learn };
 
@@ -24,7 +24,7 @@ async function show() {
   const [name, ...rest] = address();
   const wanted = (next = new AbortController());
   for (;;) {
-    const state = await attempt(() => get("me"));
+    const state = await get("me").catch((error) => void message(error.message));
     if (next !== wanted) return; // another view is wanted meanwhile
     if (state) return void (await attempt(() => open(name, rest, state)));
     await wait(1000);
@@ -68,15 +68,12 @@ function mark(name) {
 async function loading(me) {
   if (document.body.dataset.loading) return;
   document.body.dataset.loading = "true";
-  let text = "";
   for (; !me.ready; me = await get("me").catch(() => ({}))) {
-    const isFree = !messageText() || messageText() === text;
-    text = loadingText(me.compiling);
-    if (isFree && messageText() !== text) message(text);
+    notice(loadingText(me.compiling));
     await wait(1000);
   }
   delete document.body.dataset.loading;
-  if (messageText() === text) message("");
+  notice("");
 }
 
 function loadingText(compiling) {

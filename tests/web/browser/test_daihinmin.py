@@ -286,9 +286,9 @@ def test_a_step_waits_until_the_players_are_loaded(
     page = open_page("daihinmin", new_server().address)
     start_to_watch(page)
     assert me(page)["ready"] is False
-    sync_api.expect(page.locator("#message")).to_contain_text("Players are still loading")
+    sync_api.expect(page.locator("#notice")).to_contain_text("Players are still loading")
     page.wait_for_selector("ol.log li:nth-child(2)", timeout=600_000)
-    sync_api.expect(page.locator("#message")).to_be_empty()
+    sync_api.expect(page.locator("#notice")).to_be_empty()
 
 
 def test_hands_are_shown_in_a_match_only(open_page: Open) -> None:

@@ -140,7 +140,20 @@ def test_missing_results_are_said_with_their_place_while_players_load(open_page:
     page.get_by_role("link", name="Leaderboard").click()
     page.wait_for_selector("code:text('pip install --editable')")
     assert page.locator("main a").get_attribute("href").endswith("/docs/leaderboard.md")
-    sync_api.expect(page.locator("#message")).to_contain_text("Players are still loading")
+    sync_api.expect(page.locator("#notice")).to_contain_text("Players are still loading")
+
+
+def test_a_notice_stays_while_moves_are_made(open_page: Open) -> None:
+    page = open_page("learn")
+    loading = {**me(page), "ready": False}
+    page.route("**/api/me", lambda route: route.fulfill(json=loading))
+    page.get_by_role("link", name="2048").click()
+    page.wait_for_selector("[data-game=ready]")
+    sync_api.expect(page.locator("#notice")).to_contain_text("Players are still loading")
+    top = page.locator(".board").first.bounding_box()["y"]
+    for key in ("ArrowLeft", "ArrowUp"):
+        page.keyboard.press(key)
+        assert page.locator(".board").first.bounding_box()["y"] == top
 
 
 def test_the_kernels_that_are_compiled_are_named(open_page: Open) -> None:
@@ -148,7 +161,7 @@ def test_the_kernels_that_are_compiled_are_named(open_page: Open) -> None:
     loading = {**me(page), "ready": False, "compiling": "compiling the rules: about 4 seconds"}
     page.route("**/api/me", lambda route: route.fulfill(json=loading))
     page.get_by_role("link", name="Daihinmin").click()
-    text = page.locator("#message")
+    text = page.locator("#notice")
     sync_api.expect(text).to_contain_text("(compiling the rules: about 4 seconds; a minute or two")
     page.unroute("**/api/me")
     sync_api.expect(text).to_be_empty()
