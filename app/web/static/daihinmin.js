@@ -427,6 +427,7 @@ class Table {
 
   // Lets the others play until it is the visitor's turn.
   async go() {
+    if (this.signal.aborted) return;
     const me = (this.playing = {});
     this.showHand();
     while (this.playing === me && !this.state.over && !this.state.is_mine) {
@@ -537,7 +538,7 @@ class Table {
   async openOwn() {
     await this.rest();
     const game = await attempt(() => get("daihinmin/steps"));
-    if (game) this.showSteps(game);
+    if (game && !this.signal.aborted) this.showSteps(game);
   }
 
   // Lets the others play no further, and waits for their last play: there is one search at a time.
@@ -550,7 +551,8 @@ class Table {
     await attempt(async () => {
       const game = await this.recorded.game();
       await this.rest();
-      this.showSteps(await think("daihinmin/recorded", { game }));
+      const steps = await think("daihinmin/recorded", { game });
+      if (!this.signal.aborted) this.showSteps(steps);
     });
   }
 
@@ -583,7 +585,7 @@ export async function open(view, me, [action, game, places], signal) {
   table.showReveal();
   if (!me.match) return undefined;
   await table.refresh();
-  if (action !== "watch" || !table.state) return undefined;
+  if (action !== "watch" || !table.state || signal.aborted) return undefined;
   history.replaceState(null, "", "#daihinmin");
   return void table.go();
 }

@@ -559,7 +559,7 @@ async function watch(game, [seed, name, settings = "", score = ""]) {
   if (!/^\d{1,15}$/.test(seed)) return message(`seed must be a whole number, got ${seed}`);
   const wrong = game.choice.wrongOf(name, values);
   if (wrong) return message(wrong);
-  if (!(await game.start({ seed: Number(seed) }))) return undefined;
+  if (!(await game.start({ seed: Number(seed) })) || game.signal.aborted) return undefined;
   game.choice.use(name, values);
   game.until.value = "";
   game.expected = score === "" ? null : Number(score);

@@ -81,9 +81,11 @@ function settingsText(player) {
 }
 
 class Leaderboard {
-  constructor(game, table) {
+  constructor(game, table, signal) {
     this.game = game;
     this.table = table;
+    this.signal = signal;
+    this.last = 0; // number of the last request of a visitor; answers to earlier ones come too late
     this.sorted = { key: "mean", down: true };
     this.body = el("tbody");
     this.rows = el("div", { "aria-live": "polite" });
@@ -165,16 +167,27 @@ class Leaderboard {
     );
   }
 
+  // Returns the answer to the last request of the visitor, nothing if it comes too late.
+  async current(request) {
+    const number = (this.last += 1);
+    const isLast = () => number === this.last && !this.signal.aborted;
+    const answer = await attempt(() => request().catch((error) => {
+      if (isLast()) throw error;
+    }));
+    return isLast() ? answer : undefined;
+  }
+
   played(result, first) {
-    return attempt(() =>
+    return this.current(() =>
       get(`leaderboard/${this.game}/rows?name=${encodeURIComponent(result.name)}&first=${first}`),
     );
   }
 
   async open(result, first) {
-    this.rows.replaceChildren(el("p", { className: "dim" }, LOADING));
+    const loading = el("p", { className: "dim" }, LOADING);
+    this.rows.replaceChildren(loading);
     const part = await this.played(result, first);
-    this.rows.replaceChildren();
+    loading.remove();
     if (!part) return;
     const list = part.rows.map((row) => el("tr", {}, ...this.cells(row, result)));
     const heads =
@@ -222,10 +235,10 @@ class Leaderboard {
   // Plays the game of a row again: of 2048 with its tiles, of Daihinmin with its cards, and its cycle from there on.
   async watch(row, result) {
     if (this.game === "2048") return void (location.hash = replayOf(row, result));
-    const me = await attempt(() => get("me"));
+    const me = await this.current(() => get("me"));
     if (!me || (isRunning(me.match) && !confirm(GIVE_UP))) return undefined;
     const body = { name: result.name, seed: row.seed, number: row.number };
-    if (await attempt(() => begin("daihinmin/watch", body, me.match)))
+    if (await this.current(() => begin("daihinmin/watch", body, me.match)))
       location.hash = `#daihinmin/watch/${row.number}/${row.places.join("-")}`;
     return undefined;
   }
@@ -247,7 +260,7 @@ function missing() {
   );
 }
 
-export async function open(view) {
+export async function open(view, _me, _rest, signal) {
   const loading = el("p", { className: "dim" }, LOADING);
   view.append(
     el(
@@ -260,7 +273,7 @@ export async function open(view) {
   try {
     for (const game of ["2048", "daihinmin"]) {
       const table = await get(`leaderboard/${game}`);
-      loading.before(new Leaderboard(game, table).node);
+      loading.before(new Leaderboard(game, table, signal).node);
     }
   } catch (error) {
     if (error.status !== 404) throw error;

@@ -70,6 +70,7 @@ class Learn {
       ),
     );
     this.board.show(Array(16).fill(0));
+    this.signal = signal;
     const timers = [setInterval(() => this.poll(), 1000), setInterval(() => this.next(), 150)];
     signal.addEventListener("abort", () => timers.forEach(clearInterval));
   }
@@ -119,6 +120,7 @@ class Learn {
     this.isPolling = true;
     const state = await get("learn").catch(() => null);
     this.isPolling = false;
+    if (this.signal.aborted) return undefined;
     if (!state) return message(AWAY);
     if (messageText() === AWAY) message("");
     this.show(state);

@@ -47,7 +47,9 @@ async function open(name, rest, me) {
   const hadFocus = view.contains(document.activeElement);
   view.replaceChildren(node);
   if (hadFocus) view.focus();
-  await VIEWS[name].open(node, me, rest, signal);
+  await VIEWS[name].open(node, me, rest, signal).catch((error) => {
+    if (!signal.aborted) throw error;
+  });
   if (signal.aborted) return;
   document.body.dataset.ready = name;
   if (!me.ready) loading(me);

@@ -48,6 +48,35 @@ def test_the_focus_follows_to_the_games_of_a_player(open_page: Open) -> None:
     sync_api.expect(focused).to_have_text("Games of largest reward")
 
 
+def test_only_the_games_that_were_asked_for_last_are_shown(open_page: Open) -> None:
+    page = open_page("leaderboard")
+
+    def delay(route: Any) -> None:
+        page.wait_for_timeout(500)
+        route.continue_()
+
+    page.route("**/rows?name=largest%20reward&**", delay, times=1)
+    page.get_by_role("button", name="Games of largest reward").click()
+    page.get_by_role("button", name="Games of random").click()
+    page.wait_for_timeout(1000)
+    sync_api.expect(page.get_by_role("heading", name="Games of")).to_have_text("Games of random")
+
+
+def test_a_view_that_is_left_starts_no_replay(open_page: Open) -> None:
+    page = open_page("leaderboard")
+
+    def delay(route: Any) -> None:
+        page.wait_for_timeout(500)
+        route.continue_()
+
+    page.route("**/rows?**", delay, times=1)
+    page.get_by_role("button", name="Watch largest reward").click()
+    page.get_by_role("link", name="Learn").click()
+    page.wait_for_selector("text=Train from scratch")
+    page.wait_for_timeout(1000)
+    assert page.url.endswith("#learn")
+
+
 def test_tables_are_sorted_by_a_click_and_show_it(open_page: Open) -> None:
     page = open_page("leaderboard")
     table = page.get_by_role("region", name="Results of 2048")
