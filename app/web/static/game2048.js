@@ -50,6 +50,7 @@ class Game {
     this.isBusy = false;
     this.running = null; // the auto-run, which ends when it is another object or null
     this.state = { board: Array(16).fill(0), turn: -1, max_tile: 0, over: true }; // until the server has given one
+    this.hinting = null; // the search for a hint
     this.rest = null; // what the server has played and a paused run has not shown
     this.choice = new PlayerChoice("Player", [...me.players["2048"], me.trained], "player-2048");
     this.build(view);
@@ -258,6 +259,7 @@ class Game {
       return undefined;
     await this.settle();
     this.isBusy = true; // keys wait until the new game is shown
+    this.dropHint();
     this.expected = null;
     const state = await attempt(() => begin("2048/new", wanted, this.state));
     this.isBusy = false;
@@ -294,6 +296,7 @@ class Game {
     const moved = this.board.slide(action);
     if (!moved.legal) return say(`${NAMES[action]} moves no tile.`);
     this.result.replaceChildren();
+    this.dropHint();
     const played = await attempt(() => post("2048/move", { action, turn: this.state.turn }));
     if (!played) {
       this.queue = [];
@@ -325,6 +328,7 @@ class Game {
     await this.settle();
     if (!this.state.can_undo) return say("There is nothing to undo.");
     this.isBusy = true; // keys wait until the position is shown
+    this.dropHint();
     const state = await attempt(() => post("2048/undo", { turn: this.state.turn }));
     if (state) this.show(state);
     else await this.reload();
@@ -340,14 +344,27 @@ class Game {
     this.catchUp();
   }
 
+  // Asks for a hint in place of one that is being computed.
   async hint() {
-    if (this.isAsking) return;
-    this.isAsking = true;
-    try {
-      await this.settle();
-      await this.ask(this.state.turn, this.choice.player);
-    } finally {
-      this.isAsking = false;
+    const last = (this.lastHint = {});
+    await this.endHint();
+    await this.settle();
+    if (this.lastHint !== last) return;
+    this.hinting = this.ask(this.state.turn, this.choice.player).finally(() => {
+      this.hinting = null;
+    });
+  }
+
+  // Stops the search for a hint, for which the position is out of date.
+  dropHint() {
+    if (this.hinting) stopThinking();
+  }
+
+  // Stops the search for a hint, and waits for its end: there is one search at a time.
+  async endHint() {
+    while (this.hinting) {
+      await stopThinking(); // again, if it came before the search
+      await Promise.race([this.hinting, wait(200)]);
     }
   }
 
@@ -372,7 +389,14 @@ class Game {
     const until = Number(this.until.value) || null;
     const reached = until && this.state.max_tile >= until;
     const body = { moves, turn: this.state.turn, until: reached ? null : until };
+    await this.endHint();
+    const { player } = this.choice;
+    const slow = setTimeout(() => {
+      this.timing.textContent ||= thinking(player);
+    }, 300);
     const answer = await attempt(() => think("2048/run", { ...body, player: this.choice.spec() }));
+    clearTimeout(slow);
+    if (!answer) this.timing.textContent = "";
     return answer ? { played: answer.played, ms: (answer.seconds * 1000) / answer.played.length } : null;
   }
 
@@ -380,6 +404,7 @@ class Game {
     if (this.running || this.isBusy || this.state.over) return;
     if (this.rest) return this.showNext();
     this.isBusy = true;
+    this.timing.textContent = "";
     this.rest = await this.request(1);
     this.isBusy = false;
     if (this.rest) this.showNext();
@@ -417,6 +442,7 @@ class Game {
     while (this.isBusy && this.running === me) await wait(10); // for a move or a new game
     if (this.running !== me) return;
     this.isBusy = true; // keys wait until the answer of a last request is shown
+    this.timing.textContent = "";
     try {
       await this.keepRunning(me);
     } finally {

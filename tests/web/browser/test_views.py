@@ -475,6 +475,33 @@ def test_a_double_click_asks_once(open_page: Open) -> None:
     assert page.locator("#message").inner_text() == ""
 
 
+def test_a_move_ends_a_slow_hint_and_another_is_asked_for(open_page: Open) -> None:
+    page = open_page("2048")
+    set_up(page)
+    page.get_by_label("Player", exact=True).select_option("alphabeta")
+    page.get_by_label("depth in moves").fill("10")
+    page.get_by_label("tiles", exact=True).select_option("chance")
+    page.get_by_role("button", name="Hint").click()
+    page.wait_for_selector("text=thinking ...")
+    assert eventually(page, lambda: me(page)["thinking"])
+    press_a_legal_arrow(page)
+    assert eventually(page, lambda: not me(page)["thinking"], seconds=5)
+    page.get_by_role("button", name="Hint").click()
+    page.wait_for_selector("text=thinking ...")
+    page.get_by_label("Player", exact=True).select_option("reward")
+    page.get_by_role("button", name="Hint").click()
+    page.wait_for_selector("text=Best move:", timeout=6000)
+    sync_api.expect(page.locator("#message")).to_be_empty()
+
+
+def test_a_slow_step_is_said_to_think(open_page: Open) -> None:
+    page = open_page("2048")
+    page.route("**/api/2048/run", lambda route: (page.wait_for_timeout(1000), route.continue_()))
+    page.keyboard.press(" ")
+    page.wait_for_selector("text=thinking ...")
+    page.wait_for_selector("text=ms per move")
+
+
 def test_a_hint_is_shown_as_that_of_its_player(open_page: Open) -> None:
     page = open_page("2048")
     page.get_by_label("Player", exact=True).select_option("expectimax")
