@@ -193,9 +193,14 @@ class Game {
     };
     addEventListener("keydown", onKey, { signal: this.signal });
     let from = null;
-    this.board.node.addEventListener("pointerdown", (event) => {
-      from = [event.clientX, event.clientY];
-    });
+    addEventListener(
+      "pointerdown",
+      (event) => {
+        const isSwipe = event.isPrimary && this.board.node.contains(event.target); // a second finger ends it
+        from = isSwipe ? [event.clientX, event.clientY] : null;
+      },
+      { signal: this.signal },
+    );
     addEventListener(
       "pointercancel",
       () => {
@@ -206,7 +211,7 @@ class Game {
     addEventListener(
       "pointerup",
       (event) => {
-        if (!from) return;
+        if (!from || !event.isPrimary) return;
         const [x, y] = [event.clientX - from[0], event.clientY - from[1]];
         from = null;
         if (Math.max(Math.abs(x), Math.abs(y)) < 24) return;

@@ -292,10 +292,31 @@ def test_a_cancelled_swipe_is_no_move(open_page: Open) -> None:
     page = open_page("2048")
     before = board(page)
     for kind, x in (("pointerdown", 200), ("pointercancel", 0), ("pointerup", 0)):
-        where = {"clientX": x, "clientY": 100, "bubbles": True}
+        where = {"clientX": x, "clientY": 100, "bubbles": True, "isPrimary": True}
         page.locator(".board").first.dispatch_event(kind, where)
     page.wait_for_timeout(300)
     assert board(page) == before
+
+
+def swipe(page: Any, n_fingers: int, key: str) -> None:
+    """Swipe over the board as an arrow key would move, with one finger or two."""
+    x, y = {"Left": (-150, 0), "Right": (150, 0), "Up": (0, -150), "Down": (0, 150)}[key]
+    for kind in ("pointerdown", "pointerup"):
+        for finger in range(n_fingers):
+            at = {"clientX": 200, "clientY": 200, "bubbles": True, "isPrimary": finger == 0}
+            if kind == "pointerup":
+                at |= {"clientX": 200 + x, "clientY": 200 + y}
+            page.locator(".board").first.dispatch_event(kind, at)
+
+
+def test_one_finger_moves_and_two_do_not(open_page: Open) -> None:
+    page = open_page("2048")
+    before = board(page)
+    for n_fingers in (2, 1):
+        for key in ("Left", "Up"):
+            swipe(page, n_fingers, key)
+        page.wait_for_timeout(500)
+        assert (board(page) == before) == (n_fingers == 2)
 
 
 # Addresses
