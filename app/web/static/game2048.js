@@ -87,6 +87,7 @@ class Game {
       el("dl", { className: "numbers" }, ...stats),
       this.board.node,
       this.over,
+      this.buildPlay(),
       el("div", { className: "row" }, arrows),
       el(
         "div",
@@ -107,6 +108,25 @@ class Game {
 
   arrow(action) {
     return button(ARROWS[action], () => this.press(action), { ariaLabel: `Move ${NAMES[action]}` });
+  }
+
+  // The buttons of the player, next to the board that they change.
+  buildPlay() {
+    this.runButton = button("Run (R)", () => this.toggleRun(), { className: "main" });
+    this.timing = el("p", { className: "dim timing" });
+    return el(
+      "div",
+      {},
+      el(
+        "div",
+        { className: "row" },
+        button("Hint (?)", () => this.hint()),
+        button("Step (space)", () => this.step()),
+        this.runButton,
+        button("Stop (Esc)", () => this.stop()),
+      ),
+      this.timing,
+    );
   }
 
   buildPlayer() {
@@ -132,27 +152,16 @@ class Game {
     this.detail.addEventListener("change", () =>
       localStorage.setItem("detail", this.detail.checked ? "1" : ""),
     );
-    this.runButton = button("Run (R)", () => this.toggleRun(), { className: "main" });
-    this.timing = el("p", { className: "dim" });
     this.result = el("div", { "aria-live": "polite" });
     const section = el(
       "section",
       { className: "panel", "aria-label": "Player and hints" },
       el("h2", {}, "Player"),
       this.choice.node,
-      el(
-        "div",
-        { className: "row" },
-        button("Hint (?)", () => this.hint()),
-        button("Step (space)", () => this.step()),
-        this.runButton,
-        button("Stop (Esc)", () => this.stop()),
-      ),
       label("Speed", this.speed),
       this.speedText,
       label("Stop at", this.until),
       label("show lines, outcomes and tree with hints", this.detail),
-      this.timing,
       this.result,
     );
     this.leaveFields(section);

@@ -614,6 +614,14 @@ def test_a_new_match_takes_the_place_of_a_recorded_game(open_page: Open) -> None
 # Sizes and motion
 
 
+def test_a_board_fits_in_a_low_window_with_the_buttons_of_the_player(open_page: Open) -> None:
+    page = open_page("2048", viewport={"width": 740, "height": 360})
+    assert page.locator(".board").first.bounding_box()["height"] < 300
+    page.set_viewport_size({"width": 375, "height": 740})
+    box = page.get_by_role("button", name="Stop").bounding_box()
+    assert box["y"] + box["height"] < 740
+
+
 def test_a_phone_shows_four_columns_and_a_tree_that_scrolls(open_page: Open) -> None:
     page = open_page("2048", viewport={"width": 390, "height": 800})
     page.get_by_role("button", name="Set up a position").click()
