@@ -349,7 +349,7 @@ def test_searches_are_refused_if_the_players_cannot_be_loaded(
         for asked in (waiting, pool.run("b", {"player": RANDOM})):
             with pytest.raises(Refusal, match="the players cannot be loaded"):
                 await asyncio.wait_for(asked, 60)
-        assert not pool.is_ready
+        assert pool.has_failed and not pool.is_ready
         await pool.close()
 
     asyncio.run(search())

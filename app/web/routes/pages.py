@@ -33,6 +33,7 @@ async def me(visitor: Me, site: Site, request: Request, response: Response) -> J
         "players": choices.listed(),
         "trained": choices.TRAINED.as_json(),
         "ready": site.searches.is_ready,
+        "failed": site.searches.has_failed,
         "compiling": site.searches.compiling,
         "thinking": site.searches.is_running(visitor.key),
         "seconds": site.limits.seconds,

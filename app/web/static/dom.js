@@ -94,14 +94,33 @@ export function thinking(player) {
   return player.needs_torch ? "thinking ... (the first search also loads the player)" : "thinking ...";
 }
 
+// Says that players are being loaded, until they are or cannot be, and what is compiled for them.
+export async function loading(me) {
+  if (document.body.dataset.loading) return;
+  document.body.dataset.loading = "true";
+  for (; !me?.ready && !me?.failed; me = await get("me").catch(() => null)) {
+    notice(me ? loadingText(me.compiling) : AWAY);
+    await wait(1000);
+  }
+  delete document.body.dataset.loading;
+  notice(me.failed ? "The players cannot be loaded: the log of the server says why." : "");
+}
+
+function loadingText(compiling) {
+  const what = compiling ? ` (${compiling}; a minute or two in all)` : "";
+  return `Players are still loading${what}. You can play already; hints arrive once they are loaded.`;
+}
+
 let n_thinking = 0; // requests of this page that let a player think
 
-// Lets a player think.
+// Lets a player think; one that is slow may have to be loaded first, after a restart of the server.
 export async function think(path, body) {
   n_thinking += 1;
+  const slow = setTimeout(() => get("me").then(loading, () => {}), 1000);
   try {
     return await post(path, body);
   } finally {
+    clearTimeout(slow);
     n_thinking -= 1;
   }
 }

@@ -4,7 +4,7 @@ import * as daihinmin from "./daihinmin.js";
 import * as game2048 from "./game2048.js";
 import * as leaderboard from "./leaderboard.js";
 import * as learn from "./learn.js";
-import { attempt, el, get, message, notice, say, stopThinking, wait } from "./dom.js";
+import { attempt, el, get, loading, message, say, stopThinking, wait } from "./dom.js";
 
 const VIEWS = { 2048: game2048, daihinmin, leaderboard, learn };
 
@@ -52,7 +52,7 @@ async function open(name, rest, me) {
   });
   if (signal.aborted) return;
   document.body.dataset.ready = name;
-  if (!me.ready) loading(me);
+  loading(me);
 }
 
 // Marks the link of the view, and says its name.
@@ -64,23 +64,6 @@ function mark(name) {
   const title = document.querySelector("nav a[aria-current]").textContent;
   document.title = `${title} - afterstate`;
   say(title);
-}
-
-// Says that players are being loaded, until they are, and what is compiled for them.
-async function loading(me) {
-  if (document.body.dataset.loading) return;
-  document.body.dataset.loading = "true";
-  for (; !me.ready; me = await get("me").catch(() => ({}))) {
-    notice(loadingText(me.compiling));
-    await wait(1000);
-  }
-  delete document.body.dataset.loading;
-  notice("");
-}
-
-function loadingText(compiling) {
-  const what = compiling ? ` (${compiling}; a minute or two in all)` : "";
-  return `Players are still loading${what}. You can play already; hints arrive once they are loaded.`;
 }
 
 // The address names the view, so that this link moves the focus only.

@@ -207,6 +207,7 @@ class SearchPool:
 
     Attributes:
         loaded: is set once the default players are loaded, or cannot be; searches wait for it.
+        has_failed: True if the default players cannot be loaded.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -216,7 +217,7 @@ class SearchPool:
         self._idle: list[Worker] = []
         self._searches: dict[str, asyncio.Task[Json]] = {}
         self.loaded = asyncio.Event()
-        self._failed = False
+        self.has_failed = False
         self._compiling: Any = None
 
     async def start(self) -> None:
@@ -233,13 +234,13 @@ class SearchPool:
                 self._idle.append(await self._new())
         except Exception:
             LOGGER.exception("the default players cannot be loaded")
-            self._failed = True
+            self.has_failed = True
         self.loaded.set()
 
     @property
     def is_ready(self) -> bool:
         """True once the default players are loaded."""
-        return self.loaded.is_set() and not self._failed
+        return self.loaded.is_set() and not self.has_failed
 
     @property
     def compiling(self) -> str:
@@ -287,7 +288,7 @@ class SearchPool:
             Refusal: they cannot be loaded.
         """
         await self.loaded.wait()
-        if self._failed:
+        if self.has_failed:
             raise Refusal(503, "the players cannot be loaded: the log of the server says why")
         return await search(request)
 

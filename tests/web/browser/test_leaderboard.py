@@ -57,7 +57,7 @@ def test_only_the_games_that_were_asked_for_last_are_shown(open_page: Open) -> N
 
     page.route("**/rows?name=largest%20reward&**", delay, times=1)
     page.get_by_role("button", name="Games of largest reward").click()
-    page.get_by_role("button", name="Games of random").click()
+    page.get_by_role("button", name="Games of random").first.click()
     page.wait_for_timeout(1000)
     sync_api.expect(page.get_by_role("heading", name="Games of")).to_have_text("Games of random")
 

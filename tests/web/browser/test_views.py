@@ -143,6 +143,28 @@ def test_missing_results_are_said_with_their_place_while_players_load(open_page:
     sync_api.expect(page.locator("#notice")).to_contain_text("Players are still loading")
 
 
+def test_players_that_cannot_be_loaded_are_said(open_page: Open) -> None:
+    page = open_page("learn")
+    failed = {**me(page), "ready": False, "failed": True}
+    page.route("**/api/me", lambda route: route.fulfill(json=failed))
+    page.get_by_role("link", name="2048").click()
+    sync_api.expect(page.locator("#notice")).to_contain_text("The players cannot be loaded")
+
+
+def test_a_hint_after_a_restart_says_that_players_load(open_page: Open) -> None:
+    page = open_page("2048")
+    loading = {**me(page), "ready": False}
+    page.route("**/api/2048/hint", lambda route: None)  # a search that does not end
+    page.route("**/api/me", lambda route: route.fulfill(json=loading))
+    page.keyboard.press("?")
+    text = page.locator("#notice")
+    sync_api.expect(text).to_contain_text("Players are still loading")
+    page.route("**/api/me", lambda route: route.abort())
+    sync_api.expect(text).to_contain_text("The server does not answer")
+    page.unroute("**/api/me")
+    sync_api.expect(text).to_be_empty()
+
+
 def test_a_notice_stays_while_moves_are_made(open_page: Open) -> None:
     page = open_page("learn")
     loading = {**me(page), "ready": False}
@@ -769,8 +791,8 @@ def test_a_sample_game_is_shown_to_its_end_while_the_network_learns(open_page: O
     page = open_page("2048")
     page.route("**/api/learn", answer)
     page.get_by_role("link", name="Learn").click()
-    sync_api.expect(page.locator(".tile")).to_have_text("2048")
-    sync_api.expect(page.locator(".tile")).to_have_text("2")
+    for text in ("2048", "2", "2048"):
+        page.wait_for_function(f"document.querySelector('.tile')?.textContent === '{text}'")
 
 
 def test_a_refused_start_is_not_said_to_learn(open_page: Open) -> None:
