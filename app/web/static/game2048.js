@@ -39,6 +39,7 @@ const KEYS = {
 };
 const MAX_MOVES = 2000; // of one request
 const ARROWS = ["↑", "→", "↓", "←"];
+const SAY_MS = 5000; // between two moves of a run that are said
 const BATCH_MS = 120; // at full speed, moves of about this time come together
 
 class Game {
@@ -50,6 +51,7 @@ class Game {
     this.isBusy = false;
     this.running = null; // the auto-run, which ends when it is another object or null
     this.state = { board: Array(16).fill(0), turn: -1, max_tile: 0, over: true }; // until the server has given one
+    this.said = 0; // when a move was said last
     this.hinting = null; // the search for a hint
     this.rest = null; // what the server has played and a paused run has not shown
     this.choice = new PlayerChoice("Player", [...me.players["2048"], me.trained], "player-2048");
@@ -329,7 +331,16 @@ class Game {
     const tile = `${tileOf(played.tile.exponent)} at ${place(played.tile.cell)}`;
     const reward = played.reward ? `plus ${played.reward}` : "no merge";
     const end = played.over ? " Game over." : "";
-    say(`${NAMES[played.action]}, ${reward}. New ${tile}. Score ${played.score}.${end}`);
+    if (played.over || this.isTimeToSay())
+      say(`${NAMES[played.action]}, ${reward}. New ${tile}. Score ${played.score}.${end}`);
+  }
+
+  // True for the moves that are said: of a run some only, so that a screen reader can follow.
+  isTimeToSay() {
+    const now = performance.now();
+    if (this.running && now - this.said < SAY_MS) return false;
+    this.said = now;
+    return true;
   }
 
   // Shows the position of the server, or the last one that it gave.
@@ -500,7 +511,8 @@ class Game {
       this.timing.textContent = `Score on the leaderboard: ${number(this.expected)}, ${same ? "the same" : "different"} here.`;
       this.expected = null;
     }
-    if (isReached()) say(`Stopped at the tile ${this.state.max_tile}.`);
+    if (isReached()) say(`Stopped at the tile ${this.state.max_tile}. Score ${this.state.score}.`);
+    else if (!this.state.over) say(`Stopped. Score ${this.state.score}.`);
   }
 
   // Shows the moves of the server one by one, at full speed the last one only.

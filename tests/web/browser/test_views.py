@@ -597,6 +597,24 @@ def test_a_run_that_waits_is_stopped(open_page: Open) -> None:
     assert not runs
 
 
+def test_a_run_says_few_of_its_moves_and_its_end(open_page: Open) -> None:
+    page = open_page("2048")
+    start_of_2048(page, 1)
+    page.evaluate(
+        """() => {
+          window.said = 0;
+          new MutationObserver(() => { window.said += 1; })
+            .observe(document.getElementById("status"), { childList: true });
+        }"""
+    )
+    page.get_by_label("Speed").fill("3")
+    page.get_by_role("button", name="Run").click()
+    assert eventually(page, lambda: int(n_moves_shown(page).inner_text()) >= 20)
+    page.get_by_role("button", name="Pause").click()
+    sync_api.expect(page.locator("#status")).to_contain_text("Stopped. Score ")
+    assert page.evaluate("window.said") < 10
+
+
 def test_a_paused_replay_stays_where_it_is_and_goes_on(open_page: Open) -> None:
     page = open_page("2048")
     played = me(page)["game_2048"]
