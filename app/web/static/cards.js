@@ -27,8 +27,7 @@ export function tableNode(position, names) {
   const seats = position.seats.map((player) => {
     const hand = position.hands[player];
     const status = [
-      position.classes[player],
-      position.places[player],
+      position.places[player] || position.classes[player], // the class is that of the game before
       position.passed[player] ? "passed" : "",
     ]
       .filter(Boolean)
@@ -58,7 +57,9 @@ export function tableNode(position, names) {
     ? `${pretty(field.text)} by ${names[position.last]}`
     : position.to_give
       ? "Cards are exchanged."
-      : "The field is empty: any play may lead.";
+      : position.in_turn < 0
+        ? "The game is over."
+        : "The field is empty: any play may lead.";
   return el(
     "div",
     { className: "table" },

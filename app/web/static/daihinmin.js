@@ -42,6 +42,7 @@ class Table {
     this.expected = null; // number and places of the leaderboard's game that is played again
     this.build(view);
     addEventListener("keydown", (event) => this.key(event), { signal });
+    addEventListener("resize", () => this.freeHeight(), { signal });
     signal.addEventListener("abort", () => {
       this.playing = null;
     });
@@ -173,10 +174,14 @@ class Table {
   // Shows seats and field, as high as before while cards are laid: the buttons below stay in place.
   showTable(position, names) {
     const nLeft = position.left.reduce((sum, each) => sum + each);
-    if (nLeft > this.nLeft) this.tableNode.style.minHeight = ""; // another game
+    if (nLeft > this.nLeft) this.freeHeight(); // another game
     this.nLeft = nLeft;
     this.tableNode.replaceChildren(tableNode(position, names));
     this.tableNode.style.minHeight = `${this.tableNode.offsetHeight}px`;
+  }
+
+  freeHeight() {
+    this.tableNode.style.minHeight = "";
   }
 
   // Shows a match; the hands of others only if they are asked for.
@@ -325,11 +330,12 @@ class Table {
         : this.selected.size
           ? "Your turn: no legal play has these cards"
           : "Your turn: only a pass is possible";
-    const text = state.is_mine ? asked : state.over ? `You came ${state.places[0]}` : "Your hand";
+    const place = state.places[0]; // of a game that has ended for the visitor
+    const text = state.is_mine ? asked : place ? `You came ${place}` : "Your hand";
     const does = toGive ? "gives the selected ones" : "plays the selected ones, P passes";
     const keys = el(
       "p",
-      { className: "dim keys", hidden: state.over },
+      { className: "dim keys", hidden: Boolean(place) },
       `Keys: ← and → go to a card, Enter selects it, Enter again ${does}, ? hints, Esc pauses the other players.`,
     );
     this.handNode.replaceChildren(
@@ -571,7 +577,7 @@ class Table {
   async closeSteps() {
     this.stepper = null;
     for (const node of [this.stepNode, this.handNode, this.tableNode, this.logNode]) node.replaceChildren();
-    this.tableNode.style.minHeight = "";
+    this.freeHeight();
     this.arrange();
     if (this.state) await this.refresh();
     if (document.activeElement === document.body)
