@@ -98,7 +98,7 @@ export class Board {
 
   paint(tile, exponent, kind) {
     const text = String(tileOf(exponent));
-    const size = text.length > 4 ? "longer" : text.length > 3 ? "long" : "";
+    const size = { 4: "long", 5: "longer", 6: "longest" }[text.length] || "";
     tile.className = `tile e${exponent} ${size} ${kind}`;
     tile.textContent = text;
   }
