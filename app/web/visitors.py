@@ -69,7 +69,7 @@ class Visitor:
             Refusal: there is none.
         """
         if self.games.game_2048 is None:
-            raise Refusal(404, "there is no game of 2048: start one")
+            raise Refusal(404, "there is no game of 2048: start one, with cookies allowed")
         return self.games.game_2048
 
     @property
@@ -80,7 +80,7 @@ class Visitor:
             Refusal: there is none.
         """
         if self.games.match is None:
-            raise Refusal(404, "there is no match of Daihinmin: start one")
+            raise Refusal(404, "there is no match of Daihinmin: start one, with cookies allowed")
         return self.games.match
 
 

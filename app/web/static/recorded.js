@@ -31,7 +31,9 @@ async function nthLine(file, wanted) {
 // The recorded game of a line.
 function gameOf(line, name) {
   try {
-    return JSON.parse(line);
+    const game = JSON.parse(line);
+    if (game?.constructor === Object) return game;
+    throw new SyntaxError("no object");
   } catch {
     throw new Error(
       `Each line of ${name} must be a recorded game as JSON, as afterstate serve writes it, got ${JSON.stringify(line.slice(0, 60))}`,

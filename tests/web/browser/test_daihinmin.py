@@ -340,6 +340,7 @@ def test_closing_a_recorded_game_gives_the_focus_back(open_page: Open, has_match
     ("name", "content", "number", "text"),
     [
         ("a.jsonl", b"hello", "1", "a.jsonl must be a recorded game as JSON"),
+        ("a.jsonl", b"null", "1", "a.jsonl must be a recorded game as JSON"),
         ("a.jsonl", b"{}", "1", "a recorded game must have names, seats"),
         ("a.jsonl", b"", "1", "a.jsonl must have a game in each line, and is empty"),
         ("a.jsonl", b"{}", "0", "Game number must be a whole number from 1 on, got 0"),
