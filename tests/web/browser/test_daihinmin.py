@@ -273,6 +273,7 @@ def test_a_reload_keeps_all_that_happened(open_page: Open) -> None:
     start_to_watch(page)
     page.get_by_role("button", name="Next game").click(timeout=60_000)
     page.wait_for_selector("text=The match is over", timeout=60_000)
+    assert not page.locator("text=any play may lead").count()
     before = page.locator("ol.log").inner_text()
     assert "Exchange, " in before and "Game 2 is dealt." in before
     page.reload()
@@ -289,6 +290,17 @@ def test_a_step_waits_until_the_players_are_loaded(
     sync_api.expect(page.locator("#notice")).to_contain_text("Players are still loading")
     page.wait_for_selector("ol.log li:nth-child(2)", timeout=600_000)
     sync_api.expect(page.locator("#notice")).to_be_empty()
+
+
+def test_a_table_fits_its_window_after_a_resize(open_page: Open) -> None:
+    page = open_page("daihinmin", viewport={"width": 375, "height": 740})
+    start_of_match(page)
+    table = page.locator(".table")
+    assert table.evaluate("(node) => node.parentNode.style.minHeight")
+    page.set_viewport_size({"width": 1000, "height": 740})
+    assert eventually(
+        page, lambda: not table.evaluate("(node) => node.parentNode.style.minHeight"), seconds=5
+    )
 
 
 def test_hands_are_shown_in_a_match_only(open_page: Open) -> None:

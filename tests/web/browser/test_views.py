@@ -809,8 +809,16 @@ def test_a_sample_game_is_shown_to_its_end_while_the_network_learns(open_page: O
     page = open_page("2048")
     page.route("**/api/learn", answer)
     page.get_by_role("link", name="Learn").click()
-    for text in ("2048", "2", "2048"):
-        page.wait_for_function(f"document.querySelector('.tile')?.textContent === '{text}'")
+    page.wait_for_selector("text=reach 2048")
+    until_the_end = """() => new Promise((resolve) => {
+      const seen = new Set(), board = document.querySelector(".board");
+      new MutationObserver(() => {
+        seen.add(Number(board.querySelector(".tile").textContent));
+        if (seen.has(2048)) resolve([...seen]);
+      }).observe(board, { childList: true });
+    })"""
+    page.evaluate(until_the_end)
+    assert page.evaluate(until_the_end) == [2**i for i in range(1, 12)]  # of the next game
 
 
 def test_a_refused_start_is_not_said_to_learn(open_page: Open) -> None:
