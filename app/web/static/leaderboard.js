@@ -189,6 +189,8 @@ class Leaderboard {
     const part = await this.played(result, first);
     loading.remove();
     if (!part) return;
+    const name = encodeURIComponent(result.name);
+    history.replaceState(null, "", `#leaderboard/${this.game}/${name}/${first}`); // for the way back
     const list = part.rows.map((row) => el("tr", {}, ...this.cells(row, result)));
     const heads =
       this.game === "2048"
@@ -260,7 +262,7 @@ function missing() {
   );
 }
 
-export async function open(view, _me, _rest, signal) {
+export async function open(view, _me, [game, name, first], signal) {
   const loading = el("p", { className: "dim" }, LOADING);
   view.append(
     el(
@@ -271,10 +273,13 @@ export async function open(view, _me, _rest, signal) {
     loading,
   );
   try {
-    for (const game of ["2048", "daihinmin"]) {
-      const table = await get(`leaderboard/${game}`);
-      loading.before(new Leaderboard(game, table, signal).node);
+    const tables = {};
+    for (const each of ["2048", "daihinmin"]) {
+      tables[each] = new Leaderboard(each, await get(`leaderboard/${each}`), signal);
+      loading.before(tables[each].node);
     }
+    const result = tables[game]?.table.results.find((each) => encodeURIComponent(each.name) === name);
+    if (result) await tables[game].open(result, Number(first) || 0);
   } catch (error) {
     if (error.status !== 404) throw error;
     view.replaceChildren(missing());

@@ -10,6 +10,9 @@ const VIEWS = { 2048: game2048, daihinmin, leaderboard, learn };
 
 let shown = new AbortController(); // is aborted when another view takes its place
 let next = shown; // the view that is being opened, or the shown one
+let hadFocus = false; // true if a view that is being replaced had the focus
+
+const view = document.getElementById("view");
 
 // The view of the address and what follows it; an unknown view is replaced by 2048.
 function address() {
@@ -19,10 +22,14 @@ function address() {
   return ["2048"];
 }
 
-// Shows the view of the address; until the server answers, the one before it remains.
+// Shows the view of the address; until the server answers, the one before it remains, and does nothing.
 async function show() {
   const [name, ...rest] = address();
   const wanted = (next = new AbortController());
+  close();
+  mark(name);
+  hadFocus ||= view.contains(document.activeElement);
+  view.inert = view.ariaBusy = true;
   for (;;) {
     const state = await get("me").catch((error) => void message(error.message));
     if (next !== wanted) return; // another view is wanted meanwhile
@@ -38,15 +45,13 @@ function close() {
 }
 
 async function open(name, rest, me) {
-  close();
   shown = next;
   const { signal } = shown;
-  mark(name);
   const node = el("div");
-  const view = document.getElementById("view");
-  const hadFocus = view.contains(document.activeElement);
   view.replaceChildren(node);
+  view.inert = view.ariaBusy = false;
   if (hadFocus) view.focus();
+  hadFocus = false;
   await VIEWS[name].open(node, me, rest, signal).catch((error) => {
     if (!signal.aborted) throw error;
   });
@@ -69,7 +74,7 @@ function mark(name) {
 // The address names the view, so that this link moves the focus only.
 document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();
-  document.getElementById("view").focus();
+  view.focus();
 });
 addEventListener("hashchange", show);
 addEventListener("pagehide", close);

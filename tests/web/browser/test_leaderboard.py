@@ -62,6 +62,17 @@ def test_only_the_games_that_were_asked_for_last_are_shown(open_page: Open) -> N
     sync_api.expect(page.get_by_role("heading", name="Games of")).to_have_text("Games of random")
 
 
+def test_the_games_of_a_player_are_there_again_on_the_way_back(open_page: Open) -> None:
+    page = open_page("leaderboard")
+    page.get_by_role("button", name="Games of largest reward").click()
+    page.get_by_role("button", name="Later").click()
+    page.wait_for_selector("text=games 31 to")
+    page.get_by_role("link", name="Learn").click()
+    page.wait_for_selector("text=Train from scratch")
+    page.go_back()
+    page.wait_for_selector("text=games 31 to")
+
+
 def test_a_view_that_is_left_starts_no_replay(open_page: Open) -> None:
     page = open_page("leaderboard")
 

@@ -110,7 +110,12 @@ def test_a_view_remains_until_the_server_answers(open_page: Open) -> None:
     page.get_by_role("link", name="Daihinmin").click()
     page.wait_for_selector("text=The server does not answer")
     assert page.locator(".board").first.is_visible()
-    assert page.locator("nav a[aria-current]").inner_text() == "2048"
+    assert page.locator("nav a[aria-current]").inner_text() == "Daihinmin"
+    assert page.locator("#view").get_attribute("aria-busy") == "true"
+    before = board(page)
+    for key in ("ArrowLeft", "ArrowUp"):
+        page.keyboard.press(key)
+    assert board(page) == before
     page.unroute("**/api/me")
     page.wait_for_selector("text=New match")
     sync_api.expect(page.locator("#message")).to_be_empty()
