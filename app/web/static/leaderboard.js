@@ -171,9 +171,11 @@ class Leaderboard {
   async current(request) {
     const number = (this.last += 1);
     const isLast = () => number === this.last && !this.signal.aborted;
-    const answer = await attempt(() => request().catch((error) => {
-      if (isLast()) throw error;
-    }));
+    const answer = await attempt(() =>
+      request().catch((error) => {
+        if (isLast()) throw error;
+      }),
+    );
     return isLast() ? answer : undefined;
   }
 
