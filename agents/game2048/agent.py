@@ -90,8 +90,9 @@ class Agent(ABC):
 
 def _are_planes(array: npt.NDArray[Any]) -> bool:
     """Return True for planes, whose integers have a single 1 in each cell; False for 18 boards."""
-    is_one_hot = ((array == 0) | (array == 1)).all() and (array.sum(axis=-3) == 1).all()
-    return array.dtype.kind == "f" or bool(is_one_hot)
+    if array.dtype.kind == "f":
+        return True
+    return bool(((array == 0) | (array == 1)).all() and (array.sum(axis=-3) == 1).all())
 
 
 def _not_words(shape: tuple[int, ...]) -> str:

@@ -48,14 +48,19 @@ def test_the_focus_follows_to_the_games_of_a_player(open_page: Open) -> None:
     sync_api.expect(focused).to_have_text("Games of largest reward")
 
 
-def test_only_the_games_that_were_asked_for_last_are_shown(open_page: Open) -> None:
-    page = open_page("leaderboard")
+def delay_an_answer(page: Any, address: str) -> None:
+    """Let the next answer from an address take half a second."""
 
     def delay(route: Any) -> None:
         page.wait_for_timeout(500)
         route.continue_()
 
-    page.route("**/rows?name=largest%20reward&**", delay, times=1)
+    page.route(address, delay, times=1)
+
+
+def test_only_the_games_that_were_asked_for_last_are_shown(open_page: Open) -> None:
+    page = open_page("leaderboard")
+    delay_an_answer(page, "**/rows?name=largest%20reward&**")
     page.get_by_role("button", name="Games of largest reward").click()
     page.get_by_role("button", name="Games of random").first.click()
     page.wait_for_timeout(1000)
@@ -75,12 +80,7 @@ def test_the_games_of_a_player_are_there_again_on_the_way_back(open_page: Open) 
 
 def test_a_view_that_is_left_starts_no_replay(open_page: Open) -> None:
     page = open_page("leaderboard")
-
-    def delay(route: Any) -> None:
-        page.wait_for_timeout(500)
-        route.continue_()
-
-    page.route("**/rows?**", delay, times=1)
+    delay_an_answer(page, "**/rows?**")
     page.get_by_role("button", name="Watch largest reward").click()
     page.get_by_role("link", name="Learn").click()
     page.wait_for_selector("text=Train from scratch")

@@ -489,9 +489,8 @@ def test_an_undo_in_a_window_left_behind_shows_the_position(open_page: Open) -> 
 # Runs, hints and replays
 
 
-@pytest.mark.parametrize("how", ["leave", "reload"])
-def test_a_hint_ends_when_its_view_is_left(open_page: Open, how: str) -> None:
-    page = open_page("2048")
+def ask_for_a_slow_hint(page: Any) -> None:
+    """Ask for a hint that takes seconds, and wait until it is computed."""
     set_up(page)
     page.get_by_label("Player", exact=True).select_option("alphabeta")
     page.get_by_label("depth in moves").fill("10")
@@ -499,6 +498,12 @@ def test_a_hint_ends_when_its_view_is_left(open_page: Open, how: str) -> None:
     page.get_by_role("button", name="Hint").click()
     page.wait_for_selector("text=thinking ...")
     assert eventually(page, lambda: me(page)["thinking"])
+
+
+@pytest.mark.parametrize("how", ["leave", "reload"])
+def test_a_hint_ends_when_its_view_is_left(open_page: Open, how: str) -> None:
+    page = open_page("2048")
+    ask_for_a_slow_hint(page)
     if how == "leave":
         page.locator("nav a", has_text="Leaderboard").click()
     else:
@@ -525,13 +530,7 @@ def test_a_double_click_asks_once(open_page: Open) -> None:
 
 def test_a_move_ends_a_slow_hint_and_another_is_asked_for(open_page: Open) -> None:
     page = open_page("2048")
-    set_up(page)
-    page.get_by_label("Player", exact=True).select_option("alphabeta")
-    page.get_by_label("depth in moves").fill("10")
-    page.get_by_label("tiles", exact=True).select_option("chance")
-    page.get_by_role("button", name="Hint").click()
-    page.wait_for_selector("text=thinking ...")
-    assert eventually(page, lambda: me(page)["thinking"])
+    ask_for_a_slow_hint(page)
     press_a_legal_arrow(page)
     assert eventually(page, lambda: not me(page)["thinking"], seconds=5)
     page.get_by_role("button", name="Hint").click()
